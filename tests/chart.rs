@@ -201,6 +201,8 @@ fn the_deployment_is_what_the_operator_relies_on() {
             "--http-address=[::]:8080",
             "--probe-address=[::]:8081",
             "--metrics-authorization=true",
+            "--debug-address=127.0.0.1:8082",
+            "--audit-interval=300s",
             "--log-format=json",
             "--log-level=info",
             "--bind-qps=0"
@@ -458,6 +460,8 @@ fn bad_values_are_refused_with_their_name() {
         ("operator.bindQps=fast", "bindQps"),
         ("operator.bindConcurrency=5000", "bindConcurrency"),
         ("operator.logLevel=loud", "logLevel"),
+        ("operator.auditIntervalSeconds=5", "auditIntervalSeconds"),
+        ("debug.port=80", "port"),
         ("operator.leaseNamespace=Not_A_Namespace", "leaseNamespace"),
         ("operator.serveDefaultScheduler=perhaps", "serveDefaultScheduler"),
         ("crds.keep=keep", "keep"),

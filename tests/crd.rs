@@ -287,6 +287,31 @@ fn every_condition_and_reason_has_a_section() {
         expected.push(format!("## {kind}"));
         expected.extend(kind.reasons().iter().map(|reason| format!("### {kind}: {reason}")));
     }
+    expected.push("## Events".to_owned());
     let written: Vec<_> = text.lines().filter(|line| line.starts_with("##")).collect();
-    assert_eq!(written, expected, "docs/conditions.md: one section per type and reason, in this order");
+    assert_eq!(written, expected, "docs/conditions.md: one section per type and reason, in this order, and the events");
+}
+
+/// Whoever is woken by a condition reads one section: it must say all of what is seen, why, what to do, and what shows that it helped.
+#[test]
+fn every_reason_says_what_is_seen_why_what_to_do_and_what_shows_that_it_helped() {
+    let text = fs::read_to_string(repository().join("docs/conditions.md")).unwrap();
+    let sections: Vec<(&str, &str)> = text
+        .split("\n### ")
+        .skip(1)
+        .map(|section| section.split("\n## ").next().unwrap())
+        .filter_map(|section| section.split_once("\n\n"))
+        .collect();
+    for kind in ConditionType::ALL {
+        for reason in kind.reasons() {
+            let name = format!("{kind}: {reason}");
+            let (_, body) = sections.iter().find(|(heading, _)| *heading == name).unwrap();
+            let (status, rest) = body.split_once("] **Seen:** ").unwrap_or_else(|| panic!("{name}: what is seen"));
+            assert!(["[True", "[False", "[Unknown"].contains(&status), "{name}: {status}");
+            let (_, rest) = rest.split_once("\n\n**Why:** ").unwrap_or_else(|| panic!("{name}: why"));
+            let (_, rest) = rest.split_once("\n\n**Do:** ").unwrap_or_else(|| panic!("{name}: what to do"));
+            let ends = rest.split_once("\n\n**Over when:** ").is_some_and(|(_, after)| after.trim().len() > 10);
+            assert!(ends || rest.trim() == "nothing.", "{name}: what shows that it helped");
+        }
+    }
 }

@@ -340,6 +340,50 @@ fn every_crate_has_a_licence_that_is_allowed() {
     }
 }
 
+/// What events call what was done, and the kinds that they are about: no reasons.
+const NO_REASONS: [&str; 16] = [
+    "Accepting",
+    "Acquiring",
+    "Asking",
+    "Binding",
+    "Claiming",
+    "Deleting",
+    "Leading",
+    "Lease",
+    "Pausing",
+    "Pod",
+    "Preempting",
+    "Releasing",
+    "Resuming",
+    "Running",
+    "SchedulerProfile",
+    "Scheduling",
+];
+
+/// An event that no page explains is a riddle to whoever meets it.
+#[test]
+fn the_page_on_conditions_lists_every_event() {
+    let page = page("docs/conditions.md");
+    let (_, table) = page.split_once("\n## Events\n").unwrap();
+    let mut seen = BTreeSet::new();
+    for file in ["cluster/events/mod.rs", "operator/announce.rs", "operator/news.rs", "operator/standby.rs"] {
+        let text = fs::read_to_string(file_of(file).unwrap()).unwrap();
+        for line in code(&text).lines().filter(|line| !line.trim_start().starts_with("//")) {
+            let is_word = |word: &&str| {
+                word.starts_with(|c: char| c.is_ascii_uppercase()) && word.chars().all(|c| c.is_ascii_alphabetic())
+            };
+            for word in line.split('"').skip(1).step_by(2).filter(is_word).filter(|word| !NO_REASONS.contains(word)) {
+                assert!(
+                    table.contains(&format!("`{word}`")),
+                    "docs/conditions.md, Events: {word} of {file} is not there"
+                );
+                seen.insert(word.to_owned());
+            }
+        }
+    }
+    assert!(seen.len() > 10, "{seen:?}; are reasons written in another way now?");
+}
+
 /// Only that they are named: whether what the page says is so, the conformance oracle knows.
 #[test]
 fn the_parity_page_names_every_plugin_and_argument() {

@@ -71,6 +71,7 @@ mod tests {
         assert!(names(&[""]).contains(&"explain".to_owned()));
         assert_eq!(names(&["expl"]), ["explain", LISTED_ONLY]);
         assert_eq!(names(&["explain", "--sc"]), ["--scores", LISTED_ONLY]);
+        assert_eq!(names(&["status", "--lease"]), ["--lease-namespace", LISTED_ONLY]);
         assert_eq!(names(&["explain", "-o", "j"]), ["json", LISTED_ONLY]);
         assert_eq!(names(&["explain", "--output", ""]), ["text", "json", LISTED_ONLY]);
         assert_eq!(names(&["explain", "-f", ""]), [FILES_TOO]);

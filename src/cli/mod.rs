@@ -2,7 +2,8 @@
 //!
 //! Started as `kubectl-berth`, the program is a plugin of kubectl and calls itself `kubectl berth`.
 //!
-//! Exit codes: 0 done; 1 error; 2 "the answer is no" (a pod does not fit, something was lost).
+//! Exit codes: 0 done; 1 error; 2 "the answer is no" (a pod does not fit, something was lost). `status` has those of `diff`: 0 well,
+//! 1 something is not, 2 could not look.
 
 mod about;
 mod calling;
@@ -16,6 +17,7 @@ mod orphans;
 mod output;
 mod program;
 mod simulate;
+mod status;
 
 pub use convert::{converted, converted_back};
 pub use inputs::{Calls, InputError, Inputs, inputs_from};
@@ -32,7 +34,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
     name = "berth",
     version,
     about = "Runs a kube-scheduler-equivalent worker for each SchedulerProfile, and answers what it would do",
-    after_help = "Exit codes: 0 done, 1 error, 2 the answer is no (a pod does not fit, something was lost, a scheduler is missing).",
+    after_help = "Exit codes: 0 done, 1 error, 2 the answer is no (a pod does not fit, something was lost, a scheduler is missing). \
+                  Those of status: 0 well, 1 something is not, 2 could not look.",
     arg_required_else_help = true
 )]
 pub struct Cli {
@@ -50,6 +53,8 @@ enum Command {
     Explain(explain::Args),
     /// List pods that wait for a scheduler which nobody serves, with the name that they may mean.
     Orphans(orphans::Args),
+    /// Say whether definition, operator, rights, profiles and extenders of a cluster are well, with an exit code.
+    Status(status::Args),
     /// Turn a configuration or Policy of kube-scheduler into SchedulerProfiles, or back, and say what was lost.
     Convert(convert::Args),
     /// Print the custom resource definition of SchedulerProfile.
@@ -70,8 +75,12 @@ pub fn parse() -> Result<Cli, ExitCode> {
     let parsed = program.command().try_get_matches_from(std::env::args_os());
     parsed.and_then(|matches| Cli::from_arg_matches(&matches)).map_err(|e| {
         let _ = e.print();
-        // Not clap's 2, which is an answer here.
-        if e.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+        if !e.use_stderr() {
+            return ExitCode::SUCCESS;
+        }
+        // Not clap's 2, which is an answer here; but for `status`, where it is the very one.
+        let is_status = std::env::args_os().nth(1).is_some_and(|command| command == "status");
+        if is_status { ExitCode::from(status::NOT_SEEN) } else { ExitCode::FAILURE }
     })
 }
 
@@ -93,6 +102,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Simulate(args) => simulate::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Orphans(args) => orphans::run(&args),
+        Command::Status(args) => return status::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Crd(args) => about::crd(&args),
         Command::Version(args) => about::version(&args),

@@ -5,7 +5,8 @@ use crate::operator::{self, Options, OwnPod};
 use anyhow::Context;
 use berth_cluster::lease::{Identity, Timing, TimingError};
 use berth_telemetry::{LogFormat, Logs, init_logs, raise_open_files};
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use clap::ValueEnum;
+use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -29,6 +30,11 @@ pub(super) struct Args {
     /// Where /livez and /readyz are served besides: no client of the other address can keep a probe from its answer.
     #[arg(long, value_name = "ADDRESS", env = "BERTH_PROBE_ADDRESS")]
     probe_address: Option<SocketAddr>,
+
+    /// Where /debug, /statusz, /flagz and /configz are served (docs/debugging.md): a loopback address, such as 127.0.0.1:8082. Nothing
+    /// is without it.
+    #[arg(long, value_name = "ADDRESS", env = "BERTH_DEBUG_ADDRESS", value_parser = loopback)]
+    debug_address: Option<SocketAddr>,
 
     /// Serve /metrics only to bearer tokens whose owner may get /metrics, as the API server says (TokenReview and
     /// SubjectAccessReview).
@@ -83,6 +89,10 @@ pub(super) struct Args {
         action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
     events: bool,
 
+    /// How often what the watches have shown is compared with what the API server has; 0s is never.
+    #[arg(long, value_name = "DURATION", env = "BERTH_AUDIT_INTERVAL", default_value = "5m", value_parser = audit_interval)]
+    audit_interval: berth_api::Duration,
+
     /// The form of the log on standard error.
     #[arg(long, value_enum, env = "BERTH_LOG_FORMAT", default_value_t)]
     log_format: LogFormat,
@@ -110,6 +120,27 @@ fn rate(text: &str) -> Result<f64, String> {
     rate.ok_or_else(|| "not a rate: write a number of binds a second, such as 200, or 0 for no cap".to_owned())
 }
 
+fn loopback(text: &str) -> Result<SocketAddr, String> {
+    let address: SocketAddr =
+        text.parse().map_err(|_| "not an address: write one such as 127.0.0.1:8082".to_owned())?;
+    if address.ip().is_loopback() {
+        return Ok(address);
+    }
+    Err("not a loopback address: what is served there is for this machine alone; write one such as 127.0.0.1:8082"
+        .to_owned())
+}
+
+/// The least time between two audits: each lists every kind.
+const AUDITED_AT_MOST_EVERY: berth_api::Duration = berth_api::Duration::from_secs(10);
+
+fn audit_interval(text: &str) -> Result<berth_api::Duration, String> {
+    let interval: berth_api::Duration = text.parse().map_err(|error: berth_api::DurationError| error.to_string())?;
+    if interval == berth_api::Duration::default() || interval >= AUDITED_AT_MOST_EVERY {
+        return Ok(interval);
+    }
+    Err(format!("an audit lists every kind: write {AUDITED_AT_MOST_EVERY} or more, or 0s for none"))
+}
+
 pub(super) fn run(args: Args) -> anyhow::Result<Answer> {
     let logs = init_logs(args.log_format, &args.log_level).map_err(|error| anyhow::anyhow!("{error}"))?;
     let options = options(args, logs.clone())?;
@@ -133,7 +164,38 @@ pub(super) fn run(args: Args) -> anyhow::Result<Answer> {
     Ok(if result.is_ok() { Answer::Done } else { Answer::Failed })
 }
 
+/// The flags in force, with their defaults. None is a secret; those that name our own pod are no flags for people.
+fn flags(args: &Args) -> BTreeMap<String, String> {
+    let or_none = |value: Option<String>| value.unwrap_or_default();
+    let log_format = args.log_format.to_possible_value().map(|value| value.get_name().to_owned());
+    [
+        ("audit-interval", args.audit_interval.to_string()),
+        ("bind-concurrency", args.bind_concurrency.to_string()),
+        ("bind-qps", args.bind_qps.to_string()),
+        ("debug-address", or_none(args.debug_address.map(|address| address.to_string()))),
+        ("events", args.events.to_string()),
+        ("extender-allow-host", args.extenders.extender_allow_host.join(",")),
+        ("extender-allow-http", args.extenders.extender_allow_http.join(",")),
+        ("http-address", args.http_address.to_string()),
+        ("installation", or_none(args.installation.clone())),
+        ("kubeconfig", or_none(args.kubeconfig.as_ref().map(|path| path.display().to_string()))),
+        ("leader-elect-lease-duration", args.leader_elect_lease_duration.to_string()),
+        ("leader-elect-renew-deadline", args.leader_elect_renew_deadline.to_string()),
+        ("leader-elect-retry-period", args.leader_elect_retry_period.to_string()),
+        ("lease-namespace", args.lease_namespace.clone()),
+        ("log-format", or_none(log_format)),
+        ("log-level", args.log_level.clone()),
+        ("metrics-authorization", args.metrics_authorization.to_string()),
+        ("probe-address", or_none(args.probe_address.map(|address| address.to_string()))),
+        ("serve-default-scheduler", args.serve_default_scheduler.to_string()),
+        ("state-namespace", or_none(args.state_namespace.clone())),
+    ]
+    .map(|(flag, value)| (flag.to_owned(), value))
+    .into()
+}
+
 fn options(args: Args, logs: Logs) -> Result<Options, TimingError> {
+    let flags = flags(&args);
     let pod = args.pod_name.filter(|name| !name.is_empty()).map(|name| OwnPod {
         namespace: args.pod_namespace.unwrap_or_else(|| args.lease_namespace.clone()),
         name,
@@ -150,6 +212,8 @@ fn options(args: Args, logs: Logs) -> Result<Options, TimingError> {
         kubeconfig: args.kubeconfig,
         http_address: args.http_address,
         probe_address: args.probe_address,
+        debug_address: args.debug_address,
+        flags,
         metrics_authorization: args.metrics_authorization,
         installation: args.installation.unwrap_or_else(|| state_namespace.clone()),
         state_namespace,
@@ -161,6 +225,7 @@ fn options(args: Args, logs: Logs) -> Result<Options, TimingError> {
         bind_concurrency: usize::from(args.bind_concurrency),
         bind_qps: (args.bind_qps > 0.0).then_some(args.bind_qps),
         events: args.events,
+        audit_interval: Some(args.audit_interval.get()).filter(|interval| !interval.is_zero()),
         logs,
         identity: match &pod {
             Some(pod) => Identity::new(&pod.name, &pod.uid),
@@ -233,6 +298,25 @@ mod tests {
         let options =
             parse(&["--events=false", "--bind-qps=200", "--lease-namespace=a", "--bind-concurrency=8"]).unwrap();
         assert_eq!((options.events, options.bind_qps, options.bind_concurrency), (false, Some(200.0), 8));
+        assert_eq!(options.audit_interval, Some(Duration::from_mins(5)));
+        assert_eq!(parse(&["--audit-interval=0s"]).unwrap().audit_interval, None);
+    }
+
+    #[test]
+    fn every_flag_is_among_those_in_force() {
+        let options = parse(&["--debug-address=[::1]:0", "--log-format=json", "--bind-qps=2.5"]).unwrap();
+        let command = <Command as clap::CommandFactory>::command();
+        let shown = command.get_arguments().filter(|arg| !arg.is_hide_set()).filter_map(|arg| arg.get_long());
+        assert_eq!(options.flags.keys().map(String::as_str).collect::<Vec<_>>(), {
+            let mut all: Vec<&str> = shown.filter(|flag| *flag != "help").collect();
+            all.sort_unstable();
+            all
+        });
+        let value = |flag: &str| options.flags[flag].clone();
+        assert_eq!(
+            ["debug-address", "log-format", "bind-qps", "kubeconfig"].map(value),
+            ["[::1]:0", "json", "2.5", ""]
+        );
     }
 
     #[test]
@@ -244,6 +328,10 @@ mod tests {
             "--http-address=here",
             "--probe-address=8081",
             "--log-format=xml",
+            "--debug-address=0.0.0.0:8082",
+            "--debug-address=8082",
+            "--audit-interval=5",
+            "--audit-interval=9s",
             "--leader-elect-retry-period=2",
             "--leader-elect-lease-duration=14s",
             "--leader-elect-renew-deadline=2s",

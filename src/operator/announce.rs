@@ -1,12 +1,16 @@
-//! Events: a profile was deleted and pods still name it; an edit was refused; an extender's circuit opened or closed; pods are orphaned.
+//! Events: on a profile of what changes about it, and where it was deleted while pods still name it; on the Lease of who leads; on
+//! pods that are orphaned. `docs/conditions.md` lists them all.
 
 use super::context::Context;
 use super::observed_spec::ObservedSpec;
+use super::options::Options;
 use super::orphans::{Orphans, advice, find, in_turns, is_orphaned};
 use super::printable::{NAME, printable};
+use super::served_profile::ServedProfile;
 use super::tasks::aside;
-use berth_api::{DEFAULT_SCHEDULER_NAME, conditions::Ready};
+use berth_api::{DEFAULT_SCHEDULER_NAME, SchedulerProfileStatus, conditions::Ready};
 use berth_cluster::events::{Event, EventType, ObjectRef};
+use berth_cluster::lease::LEASE_NAME;
 use berth_core::ledger::oldest_first;
 use berth_core::model::{Pod, Str};
 use berth_extender::{Change, Notice};
@@ -85,6 +89,24 @@ pub(super) fn name_in_conflict(cx: &Context, asker: &ObservedSpec, owner: &Obser
         ),
     );
     event(owner, format!("SchedulerProfile {by} asks for scheduler name {name}, which this profile serves and keeps"));
+}
+
+/// Reports on a profile what its status says anew.
+pub(super) fn changes(cx: &Context, profile: &mut ServedProfile, status: &SchedulerProfileStatus) {
+    for news in profile.news(status) {
+        let object = ObjectRef::profile(&profile.observed.name, &profile.observed.uid);
+        cx.writers.events.send(Event::of_operator(object, news.kind, news.reason, news.action, news.note));
+    }
+}
+
+/// Reports on the Lease that this process `began` to lead, or leads no more. After client-go `resourcelock/leaselock.go`. Only a
+/// process that ends in order says that it leads no more: one that lost the Lease writes nothing.
+pub(super) fn leadership(cx: &Context, options: &Options, lease_uid: &str, began: bool) {
+    let object = ObjectRef::lease(&options.lease_namespace, LEASE_NAME, lease_uid);
+    // Two actions: the end must not count as a repeat of the beginning.
+    let (action, what) = if began { ("Acquiring", "became leader") } else { ("Releasing", "stopped leading") };
+    let note = format!("{} {what}", options.identity);
+    cx.writers.events.send(Event::of_operator(object, EventType::Normal, "LeaderElection", action, note));
 }
 
 /// Reports on a profile that its last good spec serves because the present one is refused.

@@ -1,5 +1,6 @@
 //! What the operator's parts share.
 
+use super::drift::Audits;
 use super::tasks::{Beat, Tasks};
 use super::{denials::Denials, orphans::Orphans, status_writer::WriteCounters, watches::Fed, writers::Writers};
 use berth_api::SchedulerProfileStatus;
@@ -25,6 +26,7 @@ pub(super) struct Context {
     pub(super) writes: Arc<WriteCounters>,
     pub(super) board: Board,
     pub(super) tasks: Tasks,
+    pub(super) audits: Audits,
     /// The beat of the task that looks after the profiles.
     pub(super) beat: Beat,
 }

@@ -96,13 +96,9 @@ const ASKED_AT_ONCE: usize = 8;
 /// nothing. Returns the missing essential ones.
 pub(super) async fn review(client: &Client, state_namespace: &str, denials: &Denials) -> Vec<Permission> {
     let api: Api<SelfSubjectAccessReview> = Api::all(client.clone());
-    let mut needs: Vec<Permission> = NEEDS.into();
-    for kind in KINDS {
-        needs.extend(["list", "watch"].map(|verb| need(verb, kind.resource)));
-    }
     let api = &api;
     let asked =
-        futures::stream::iter(needs).map(|need| async move { (need, allowed(api, need, state_namespace).await) });
+        futures::stream::iter(needs()).map(|need| async move { (need, allowed(api, need, state_namespace).await) });
     let mut answers = asked.buffered(ASKED_AT_ONCE);
     let mut missing = Vec::new();
     while let Some((permission, allowed)) = answers.next().await {
@@ -120,20 +116,37 @@ pub(super) async fn review(client: &Client, state_namespace: &str, denials: &Den
     missing
 }
 
-async fn allowed(api: &Api<SelfSubjectAccessReview>, need: Permission, state_namespace: &str) -> Option<bool> {
+fn needs() -> Vec<Permission> {
+    let read = KINDS.iter().flat_map(|kind| ["list", "watch"].map(|verb| need(verb, kind.resource)));
+    NEEDS.into_iter().chain(read).collect()
+}
+
+/// Every right that the operator needs but those to its Lease, as `verb resource`, with what a review asks.
+pub fn needed_rights(state_namespace: &str) -> Vec<(String, ResourceAttributes)> {
+    let right = |need: Permission| (format!("{} {}", need.verb, need.resource), attributes(need, state_namespace));
+    needs().into_iter().map(right).collect()
+}
+
+fn attributes(need: Permission, state_namespace: &str) -> ResourceAttributes {
     let text = |t: &str| (!t.is_empty()).then(|| t.to_owned());
     let (whole, subresource) = need.resource.split_once('/').unwrap_or((need.resource, ""));
     let (resource, group) = whole.split_once('.').unwrap_or((whole, ""));
-    let attributes = ResourceAttributes {
+    ResourceAttributes {
         group: text(group),
         namespace: (need.resource == REVISIONS).then(|| state_namespace.to_owned()),
         resource: text(resource),
         subresource: text(subresource),
         verb: text(need.verb),
         ..ResourceAttributes::default()
-    };
+    }
+}
+
+async fn allowed(api: &Api<SelfSubjectAccessReview>, need: Permission, state_namespace: &str) -> Option<bool> {
     let review = SelfSubjectAccessReview {
-        spec: SelfSubjectAccessReviewSpec { resource_attributes: Some(attributes), ..Default::default() },
+        spec: SelfSubjectAccessReviewSpec {
+            resource_attributes: Some(attributes(need, state_namespace)),
+            ..Default::default()
+        },
         ..Default::default()
     };
     match api.create(&PostParams::default(), &review).await {

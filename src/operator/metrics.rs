@@ -28,7 +28,22 @@ pub(super) fn exposition(cx: Context, logs: Logs) -> Exposition {
                 extender(&name, &one, samples);
             }
         }
+        audits(&cx, samples);
     })
+}
+
+/// What comparing the watches with the API server has found.
+fn audits(cx: &Context, samples: &mut Samples) {
+    let found = cx.audits.lock();
+    for (metric, counts) in [(Metric::AuditDrift, &found.drifted), (Metric::AuditIncomplete, &found.incomplete)] {
+        for (plural, count) in counts {
+            samples.counter(metric, &[("resource", plural)], *count);
+        }
+    }
+    if let Some(last) = &found.last {
+        samples.gauge(Metric::AuditLastRun, &[], last.ended.as_microsecond() as f64 / 1e6);
+        samples.gauge(Metric::AuditDuration, &[], last.took.as_secs_f64());
+    }
 }
 
 /// What the kernel says of the process.

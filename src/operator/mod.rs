@@ -4,9 +4,11 @@
 //!  process       connect → housekeeping → caches → standby … → take-over → reconcile … → drain → release
 //!  reconciler    one task: profiles ─▶ compiled specs ─▶ grants ─▶ workers;  workers ─▶ status ─▶ writes
 //!  pure parts    claims (who serves which name), observed_spec (whether a spec can serve), status,
-//!                foreign_scheduler (whether another scheduler serves the name), orphans, denials
+//!                news (which changes of a status are events), foreign_scheduler (whether another scheduler serves the
+//!                name), orphans, denials
 //!  edges         watches (the kinds, in one table), writers (effects), status_writer, announce (events), metrics,
-//!                reviews (who may read them), housekeeping (permissions, the installed definition)
+//!                reviews (who may read them), housekeeping (permissions, the installed definition), drift (whether the watches
+//!                have shown what the API server has), debug (looking into the process)
 //! ```
 //!
 //! Decisions are functions from what is known to what is to be; only the edges speak to the API server. Everything that
@@ -15,7 +17,9 @@
 mod announce;
 mod claims;
 mod context;
+mod debug;
 mod denials;
+mod drift;
 mod extender_status;
 mod extenders;
 mod foreign_scheduler;
@@ -24,6 +28,7 @@ mod health_tests;
 mod housekeeping;
 mod inside;
 mod metrics;
+mod news;
 mod observed_spec;
 mod options;
 mod orphans;
@@ -47,6 +52,7 @@ mod tasks;
 mod watches;
 mod writers;
 
+pub use housekeeping::needed_rights;
 pub use inside::{Inside, run_inside};
 pub use options::{OperatorError, Options, OwnPod};
 pub use orphans::{Orphans, advice, find as orphans};

@@ -3,7 +3,7 @@ use berth_cluster::lease::{Identity, Timing};
 use berth_cluster::served_crd::ServedCrdError;
 use berth_extender::address::RuleError;
 use berth_telemetry::{Logs, ServeError};
-use std::{net::SocketAddr, path::PathBuf};
+use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
 
 /// How the operator was started; the options of `berth operator` say what each value does.
 #[derive(Debug, Clone)]
@@ -13,6 +13,10 @@ pub struct Options {
     pub http_address: SocketAddr,
     /// `/livez` and `/readyz` once more.
     pub probe_address: Option<SocketAddr>,
+    /// The pages that look into the process; a loopback address.
+    pub debug_address: Option<SocketAddr>,
+    /// The flags in force, by name, for whoever looks at them.
+    pub flags: BTreeMap<String, String>,
     /// Whether the API server is asked who may read `/metrics`.
     pub metrics_authorization: bool,
     /// One for all installations of a cluster.
@@ -31,6 +35,8 @@ pub struct Options {
     pub bind_qps: Option<f64>,
     /// Whether events about pods are written.
     pub events: bool,
+    /// How often the watches are compared with what the API server has; never without.
+    pub audit_interval: Option<Duration>,
     /// Where this process logs: what is lost there is a metric.
     pub logs: Logs,
     pub pod: Option<OwnPod>,
@@ -56,9 +62,12 @@ pub enum OperatorError {
     Crd(#[from] ServedCrdError),
     #[error("the API server forbids what the operator needs: {0}")]
     Forbidden(Box<str>),
-    /// The Lease or last good specs cannot be read or written.
+    /// The Lease cannot be read or written.
     #[error(transparent)]
     Fault(#[from] Fault),
+    /// Last good specs cannot be read.
+    #[error("last good specs in namespace {namespace}: {fault}{}", hint(.fault))]
+    State { namespace: String, fault: Fault },
     /// An option about extenders has a value that is not a host.
     #[error(transparent)]
     Extender(#[from] RuleError),
@@ -70,4 +79,26 @@ pub enum OperatorError {
     /// The state of the process may be wrong.
     #[error("{0}; a restart reads everything anew")]
     Dead(String),
+}
+
+/// Outside of a pod nothing tells the process where its account may keep them.
+fn hint(fault: &Fault) -> &'static str {
+    if fault.is_forbidden() {
+        "; the chart's account has this right in the release's namespace alone: --state-namespace names another one"
+    } else {
+        ""
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_without_the_right_is_told_with_the_option_that_names_another() {
+        let fault = |code| Fault::from_status("list", "controllerrevisions.apps", code, "no");
+        let text = |code| OperatorError::State { namespace: "kube-system".to_owned(), fault: fault(code) }.to_string();
+        assert!(text(403).starts_with("last good specs in namespace kube-system: 403: may not list"), "{}", text(403));
+        assert!(text(403).contains("--state-namespace") && !text(500).contains("--state-namespace"), "{}", text(500));
+    }
 }

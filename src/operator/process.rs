@@ -2,6 +2,7 @@
 
 use super::context::{Board, Context};
 use super::denials::Denials;
+use super::drift::{self, Audits};
 use super::inside::Inside;
 use super::options::{OperatorError, Options};
 use super::reconciler::Reconciler;
@@ -11,12 +12,13 @@ use super::takeover::{last_seen, pass_barrier};
 use super::tasks::{Beat, Tasks};
 use super::watches::Fed;
 use super::writers::{Known, Writers, watch_for_denials};
-use super::{announce, extenders, housekeeping, metrics, reviews, watches};
+use super::{announce, debug, extenders, housekeeping, metrics, reviews, watches};
 use berth_cluster::bind::Deliver;
 use berth_cluster::client::{Clients, connect};
 use berth_cluster::lease::{Gate, LEASE_NAME, LeaseHandle, LeaseOptions, LeaseState, elect, is_taken};
 use berth_cluster::recheck::Recheck;
 use berth_cluster::revisions::Revisions;
+use berth_cluster::watch::Patience;
 use berth_core::model::Str;
 use berth_extender::address::{AddressPolicy, ApiServers};
 use berth_extender::{self as extender, Connector, ExtenderClients, Notice, ObjectStore, observers};
@@ -98,17 +100,11 @@ pub(super) async fn run_in(
     };
     let cx = assemble(&options, workers, clients, denials, &gate, &evidence, policy, connector, notify);
     cx.board.lock().crd_lacks = lacks;
-    follow_addresses(&cx, api_servers, following);
+    follow_addresses(&cx, api_servers, following.clone());
 
     let health = Health::waiting_for(&[Check::Leadership, Check::Caches, Check::Profiles]);
     health.set_watchdog(watchdog(cx.engine.clone(), cx.beat.clone()));
-    let server = match place {
-        Place::Process => Some(serve_pages(&options, &cx, &health)?),
-        Place::Test(show) => {
-            show(Inside::new(&cx));
-            None
-        }
-    };
+    let servers = show(place, &options, &cx, &health, &following)?;
     let lease = elect(cx.clients.lease.clone(), lease_options(&options), gate.clone());
     let result = lead(&options, &cx, &gate, &lease, &health, evidence, notices, &stop).await;
     let is_free = release_lease(lease, cx.writers.may_land()).await;
@@ -120,11 +116,34 @@ pub(super) async fn run_in(
         Ok(None) => Ok(()),
         Err(error) => Err(error),
     };
-    if let Some(server) = server {
+    for server in servers {
         server.abort();
     }
     tracing::info!("ended");
     result
+}
+
+/// Serves pages, and writes the state to the log when it is asked for by a signal; a test is shown the operator itself. Returns what is
+/// to be aborted at the end.
+fn show(
+    place: Place,
+    options: &Options,
+    cx: &Context,
+    health: &Health,
+    stop: &CancellationToken,
+) -> Result<Vec<JoinHandle<()>>, OperatorError> {
+    match place {
+        Place::Process => {
+            let (of_task, stop) = (cx.clone(), stop.clone());
+            cx.tasks.spawn("dump", stop.clone(), move || debug::dump_on_signal(of_task.clone(), stop.clone()));
+            let pages = serve_pages(options, cx, health)?;
+            Ok([pages].into_iter().chain(debug::serve(options, cx)?).collect())
+        }
+        Place::Test(show) => {
+            show(Inside::new(cx));
+            Ok(Vec::new())
+        }
+    }
 }
 
 /// Reads the API server's addresses again and again: an extender must not have one that is new.
@@ -243,6 +262,7 @@ pub(super) fn assemble(
         writes: Arc::default(),
         board: Board::default(),
         tasks: Tasks::default(),
+        audits: Audits::default(),
         beat: Beat::default(),
     }
 }
@@ -276,9 +296,12 @@ pub(super) async fn lead(
         reason = dead.wait_for(Option::is_some) => return Err(died(reason.ok().and_then(|reason| reason.clone()))),
     };
     tracing::info!(lease = LEASE_NAME, namespace = options.lease_namespace, identity = %options.identity, "leading");
+    announce::leadership(cx, options, &lease.uid(), true);
     let foreign_from = Instant::now() + options.lease_timing.duration;
     let warm = open_gate(cx, gate, watches, since, lease.last_seen(), &work);
-    let revisions = Revisions::load(cx.clients.rest.clone(), gate.clone(), &options.state_namespace).await?;
+    let namespace = &options.state_namespace;
+    let revisions = Revisions::load(cx.clients.rest.clone(), gate.clone(), namespace).await;
+    let revisions = revisions.map_err(|fault| OperatorError::State { namespace: namespace.clone(), fault })?;
     let references = References::default();
     start_tasks(options, cx, &references, &work);
     let mut reconciler = Reconciler::new(cx.clone(), options, foreign_from, revisions, references, notices);
@@ -302,6 +325,7 @@ pub(super) async fn lead(
         return Err(error);
     }
     let workers = wind_down(cx).await;
+    announce::leadership(cx, options, &lease.uid(), false);
     lease.leave(last_seen(cx).await);
     Ok(Some(Farewell { reconciler, workers }))
 }
@@ -381,7 +405,7 @@ pub(super) async fn has_successor(options: &Options, cx: &Context, is_free: bool
     is_free && is_taken(client, &options.lease_namespace, &options.identity, SUCCESSOR_WITHIN).await
 }
 
-/// Starts what a standby does as well: the watches, and the look at what we may do and at the installed definition.
+/// Starts what a standby does as well: the watches, their audit, and the look at what we may do and at the installed definition.
 fn start_watches(
     options: &Options,
     cx: &Context,
@@ -397,6 +421,12 @@ fn start_watches(
     cx.tasks.spawn("housekeeping", work.clone(), move || {
         housekeeping::run(of_task.clone(), state_namespace.clone(), evidence.clone(), stop.clone())
     });
+    if let Some(every) = options.audit_interval {
+        let (of_task, audited, stop) = (cx.clone(), watches.clone(), work.clone());
+        cx.tasks.spawn("audit", work.clone(), move || {
+            drift::run(of_task.clone(), audited.clone(), every, Patience::default(), stop.clone())
+        });
+    }
     watches
 }
 

@@ -400,6 +400,9 @@ impl Reconciler {
             let grant = self.grants.get(name).unwrap_or(&none);
             let status = profile.status(grant, view, &around, kept, &extenders, now);
             self.cx.board.lock().profiles.insert(name.clone(), status.clone());
+            if last.is_none() {
+                announce::changes(&self.cx, profile, &status);
+            }
             if !profile.next_write.is_due(&status, now) {
                 continue;
             }

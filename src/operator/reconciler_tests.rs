@@ -22,6 +22,7 @@ use berth_testing::{Reply, Scripted, until};
 use kube::core::DeserializeGuard;
 use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -33,7 +34,10 @@ pub(super) fn options() -> Options {
         kubeconfig: None,
         http_address: "127.0.0.1:0".parse().unwrap(),
         probe_address: None,
+        debug_address: None,
+        flags: BTreeMap::new(),
         metrics_authorization: false,
+        audit_interval: None,
         lease_namespace: "home".to_owned(),
         lease_timing: Timing::default(),
         installation: "home/berth".to_owned(),
@@ -273,6 +277,33 @@ async fn an_edit_that_is_refused_while_the_last_good_spec_serves_is_told_once() 
     bench.edit("batch", 1, 5, bad()).await;
     let events = bench.events("ServingLastGood", 2).await;
     assert!(events.len() == 2 && events[1].1.starts_with("generation 5"), "{events:?}");
+}
+
+#[tokio::test]
+async fn what_changes_about_a_profile_is_told_once_whoever_leads() {
+    let mut bench = Bench::new().await;
+    bench.list(&[("batch", 1, 1, names(&["batch"]))]).await;
+    bench.status("batch").await;
+    let status = serde_json::to_value(bench.status("batch").await).unwrap();
+    assert_eq!(bench.events("Accepted", 1).await, [("batch".to_owned(), "the newest spec is accepted".to_owned())]);
+    let mut bench = bench.restarted().await;
+    let mut known = serde_json::to_value(object("batch", 1, 1, &names(&["batch"])).0.unwrap()).unwrap();
+    known["status"] = status;
+    bench.reconciler.take(Ok(Event::Init));
+    bench.reconciler.take(Ok(Event::InitApply(serde_json::from_value(known).unwrap())));
+    bench.reconciler.take(Ok(Event::InitDone));
+    bench.serves("batch", &["batch"]).await;
+    bench.status("batch").await;
+    // Were the first generation told of again, the second would be counted on it.
+    bench.edit("batch", 1, 2, json!({"schedulerNames": ["batch"], "mode": "Paused"})).await;
+    bench.status("batch").await;
+    let text = "spec.mode is Paused: pods stay queued, and nothing is bound";
+    assert_eq!(bench.events("Paused", 1).await, [("batch".to_owned(), text.to_owned())]);
+    assert_eq!(bench.events("Accepted", 2).await.len(), 2);
+    assert!(bench.server.requests().iter().all(|asked| !asked.body["series"].is_object()));
+    bench.edit("batch", 1, 3, json!({"schedulerNames": ["batch"]})).await;
+    bench.status("batch").await;
+    assert_eq!(bench.events("Resumed", 1).await[0].0, "batch");
 }
 
 #[tokio::test]

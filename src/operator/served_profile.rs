@@ -3,6 +3,7 @@
 use super::claims::{Claim, Grant, Incumbents, NameState};
 use super::extenders::ExtenderFacts;
 use super::foreign_scheduler::ForeignScheduler;
+use super::news::{News, Told};
 use super::observed_spec::{CompiledSpec, ObservedSpec, ServedSpec};
 use super::status::{Around, Facts, WorkerFacts, numbers, refusal, status};
 use super::status_writer::NextWrite;
@@ -56,6 +57,8 @@ pub(super) struct ServedProfile {
     told: Option<i64>,
     /// The names in conflict, each with the profile that serves it.
     conflicts: Vec<(Str, Str)>,
+    /// What events have told of its statuses; `None` before the first one.
+    news: Option<Told>,
     pub(super) foreign: ForeignScheduler,
     /// Whether the present spec is good and was not yet kept as the last good one.
     pub(super) unsaved: bool,
@@ -72,6 +75,7 @@ impl ServedProfile {
             logged: None,
             told: None,
             conflicts: Vec::new(),
+            news: None,
             foreign: ForeignScheduler::default(),
             unsaved: false,
             next_write: NextWrite::default(),
@@ -148,6 +152,12 @@ impl ServedProfile {
         Some(format!(
             "generation {generation} of the spec is refused and nothing of it is in force: generation {serving} serves on, also where the new one is stricter. {why}"
         ))
+    }
+
+    /// What `status` tells that no event has told, the one of another process included: its status shows what that told.
+    pub(super) fn news(&mut self, status: &SchedulerProfileStatus) -> Vec<News> {
+        let written = self.observed.status.as_ref();
+        self.news.get_or_insert_with(|| written.map(Told::of).unwrap_or_default()).next(status)
     }
 
     /// The profile for its worker; `None` if it is to have no worker.

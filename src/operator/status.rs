@@ -182,6 +182,10 @@ fn programmed(facts: &Facts<'_>) -> (Programmed, String) {
         (_, Some(_)) if !facts.around.crd_lacks.is_empty() => {
             (Programmed::CRDOutdated, outdated(facts.around.crd_lacks))
         }
+        (_, Some(_)) if facts.grant.refused().next().is_some() => {
+            let served = facts.grant.served().join(", ");
+            (Programmed::Programmed, format!("a worker runs with this spec, for {served} alone"))
+        }
         (_, Some(_)) => (Programmed::Programmed, "a worker runs with this spec".to_owned()),
     }
 }

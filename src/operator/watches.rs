@@ -3,8 +3,9 @@
 use super::tasks::Tasks;
 use berth_cluster::client::Clients;
 use berth_cluster::watch::{
-    self, Feed, KindVisitor, Orders, RawObservers, Tracked, WatchEvent, WatchOptions, WatchStats,
+    self, Feed, KindVisitor, ObjectKey, Orders, RawObservers, Tracked, WatchEvent, WatchOptions, WatchStats,
 };
+use berth_core::ledger::Ledger;
 use berth_runtime::Engine;
 use std::{sync::Arc, time::Duration};
 use tokio::sync::watch as channel;
@@ -24,6 +25,10 @@ pub(super) struct Fed {
     pub(super) path: &'static str,
     /// Whether the cluster may do without it.
     pub(super) optional: bool,
+    /// The field selector of what is watched.
+    pub(super) fields: Option<&'static str>,
+    /// Whether the ledger keeps the object that has this key.
+    pub(super) is_kept: fn(&ObjectKey, &Ledger) -> bool,
     pub(super) stats: Arc<WatchStats>,
     pub(super) orders: Orders,
     /// Whether a whole read was completed.
@@ -80,7 +85,16 @@ impl KindVisitor for Start<'_> {
             let (client, counted, obeyed) = (client.clone(), counted.clone(), obeyed.clone());
             watch::run::<K>(client, options, counted, obeyed, cancel.clone(), sink, observer.clone())
         });
-        self.fed.push(Arc::new(Fed { plural: K::PLURAL, path: K::PATH, optional: K::OPTIONAL, stats, orders, synced }));
+        self.fed.push(Arc::new(Fed {
+            plural: K::PLURAL,
+            path: K::PATH,
+            optional: K::OPTIONAL,
+            fields: K::FIELDS,
+            is_kept: K::is_kept,
+            stats,
+            orders,
+            synced,
+        }));
     }
 }
 

@@ -68,6 +68,19 @@ fn on_the_nodes_network_the_clusters_dns_is_still_asked() {
     }
 }
 
+/// On the node's network the loopback address is the node's: whoever has a process there would reach it.
+#[test]
+fn the_debug_pages_are_on_the_pods_own_loopback_address_or_nowhere() {
+    for (set, is_there) in [("debug.port=9000", true), ("debug.port=0", false), ("hostNetwork=true", false)] {
+        let objects = rendered(&["--set", set]);
+        let args = template_of_the_pods(&objects)["spec"]["containers"][0]["args"].clone();
+        let debug: Vec<&Value> =
+            args.as_array().unwrap().iter().filter(|arg| arg.to_string().contains("debug")).collect();
+        let wanted = json!("--debug-address=127.0.0.1:9000");
+        assert_eq!(debug, if is_there { vec![&wanted] } else { Vec::new() }, "{set}");
+    }
+}
+
 /// Two pods that want the same ports of a node: the new one would wait for ever where each node has one already.
 #[test]
 fn on_the_nodes_network_an_update_ends_one_pod_before_it_starts_the_next() {

@@ -203,14 +203,23 @@ fn section(object: &Object<'_>) -> String {
 fn kind(definition: &Value, version: &Value) -> String {
     let names = &definition["names"];
     let (group, version_name) = (definition["group"].as_str().unwrap(), version["name"].as_str().unwrap());
+    let coded = |list: Vec<&str>| list.into_iter().map(code).collect::<Vec<_>>().join(", ");
+    let selectable = version["selectableFields"].as_array().into_iter().flatten();
     let mut text = format!(
-        "\n`apiVersion: {group}/{version_name}`, `kind: {}`; resource {}, short {}; scope {}.\n\n## What `kubectl get` shows\n\n",
+        "\n`apiVersion: {group}/{version_name}`, `kind: {}`; resource {}, short {}; categories {}; scope {}; field selectors {}.\n",
         names["kind"].as_str().unwrap(),
         code(names["plural"].as_str().unwrap()),
-        strings(&names["shortNames"]).into_iter().map(code).collect::<Vec<_>>().join(", "),
+        coded(strings(&names["shortNames"])),
+        coded(strings(&names["categories"])),
         definition["scope"].as_str().unwrap(),
+        coded(
+            selectable
+                .filter_map(|field| field["jsonPath"].as_str())
+                .map(|path| path.trim_start_matches('.'))
+                .collect()
+        ),
     );
-    text += "| column | from | what |\n|---|---|---|\n";
+    text += "\n## What `kubectl get` shows\n\n| column | from | what |\n|---|---|---|\n";
     for column in version["additionalPrinterColumns"].as_array().unwrap() {
         let name = column["name"].as_str().unwrap();
         let wide = if column["priority"].as_i64().unwrap_or_default() > 0 { ", with `-o wide`" } else { "" };

@@ -4,7 +4,7 @@ use berth_lab::Patch;
 use serde_json::{Value, json};
 
 use crate::LATER;
-use crate::objects::{bind, condition, pod_path};
+use crate::objects::{bind, condition, pod_path, wait_event};
 use crate::world::World;
 
 /// A second scheduler for one name overbooks nodes.
@@ -32,6 +32,7 @@ fn a_pod_bound_by_someone_else_is_told_with_its_node_and_by_whom() {
     });
     let message = message.unwrap();
     assert!(message.contains("foreign/taken-") && message.contains("node foreign-theirs"), "{message}");
+    wait_event(world.plane, "default", "foreign", "AnotherSchedulerServes");
     // The writer's name is looked up after the sighting; its message follows with the counters.
     let named = world.plane.wait_for("the other one's name", LATER, || {
         Ok(noticed(&world).filter(|message| message.contains("by other-scheduler")))

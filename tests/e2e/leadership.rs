@@ -7,7 +7,9 @@ use berth_lab::{ControlPlane, NodeSpec, Operator, Patch, process};
 use serde_json::{Value, json};
 
 use crate::cluster::{HOME, LEASE, namespace, own_plane, serving, start, terminate};
-use crate::objects::{PROFILES, condition, pod, pod_path, profile, wait_bound, wait_event, wait_reason};
+use crate::objects::{
+    PROFILES, condition, pod, pod_path, profile, wait_bound, wait_event, wait_event_that, wait_reason,
+};
 use crate::{LATER, SOON};
 
 /// How long others wait for a silent holder.
@@ -58,6 +60,7 @@ fn one_operator_works_at_a_time() {
     let first = a_restarted_container_goes_on_before_the_lease_is_over(&plane, first);
     who_finds_the_lease_held_by_another_ends(&plane, first);
     let second = the_waiting_one_takes_over_from_a_silent_holder(&plane, second);
+    who_leads_is_told_on_the_lease(&plane, &["berth-a_", "berth-b_"], "became leader");
     a_deleted_lease_is_made_again(&plane, &second);
     sigterm_ends_within_ten_seconds_and_gives_the_lease_back(&plane, second);
 }
@@ -135,6 +138,17 @@ fn a_deleted_lease_is_made_again(plane: &ControlPlane, second: &Operator) {
     wait_bound(plane, "led", "after-a-deleted-lease");
 }
 
+/// As client-go tells it, so that `kubectl describe lease` shows it.
+fn who_leads_is_told_on_the_lease(plane: &ControlPlane, identities: &[&str], what: &str) {
+    for identity in identities {
+        let event = wait_event_that(plane, "kube-system", "LeaderElection", |event| {
+            event["note"].as_str().is_some_and(|note| note.starts_with(identity) && note.ends_with(what))
+        });
+        assert_eq!((&event["type"], &event["regarding"]["kind"]), (&json!("Normal"), &json!("Lease")));
+        assert!(event["regarding"]["uid"].as_str().is_some_and(|uid| !uid.is_empty()), "{event:#}");
+    }
+}
+
 fn sigterm_ends_within_ten_seconds_and_gives_the_lease_back(plane: &ControlPlane, mut second: Operator) {
     // Something to do at the moment of the signal.
     plane.create_objects(&pod_path("led", ""), 100, 16, |i| pod("led", &format!("last-{i}"), "led", "10m")).unwrap();
@@ -146,6 +160,7 @@ fn sigterm_ends_within_ten_seconds_and_gives_the_lease_back(plane: &ControlPlane
     assert_eq!(status.code(), Some(0), "{}", second.process.log_tail(20));
     assert!(took < Duration::from_secs(10), "{took:?}");
     assert_eq!(holder(plane), "", "the lease is given back");
+    who_leads_is_told_on_the_lease(plane, &["berth-b_"], "stopped leading");
     let left = plane.api.get(&format!("{PROFILES}/led")).unwrap();
     assert_eq!(condition(&left, "Ready").unwrap().1, "AwaitingLeader");
     // A successor need not wait, whatever its name.

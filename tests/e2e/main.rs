@@ -18,8 +18,10 @@
 mod admission;
 mod asked;
 mod bad_input;
+mod chart_values;
 mod cluster;
 mod crash;
+mod debug;
 mod explain;
 mod extenders;
 mod foreign;
@@ -39,6 +41,7 @@ mod replicas;
 mod resize;
 mod scraped;
 mod simulate;
+mod status;
 mod storage;
 mod unbound;
 mod upgrade;

@@ -8,8 +8,10 @@ use crate::SOON;
 use crate::cluster::{namespace, shared, start};
 use crate::world::World;
 
-/// Served only while there is something to tell: their tests are in `leadership`, `unbound` and `extenders`.
-const ONLY_SOMETIMES: [&str; 7] = [
+/// Served only while there is something to tell: their tests are in `leadership`, `unbound`, `extenders` and `debug`.
+const ONLY_SOMETIMES: [&str; 9] = [
+    "berth_audit_last_run_timestamp_seconds",
+    "berth_audit_last_run_duration_seconds",
     "berth_another_installation",
     "berth_resource_absent",
     "berth_extender_requests_total",

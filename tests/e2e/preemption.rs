@@ -220,6 +220,7 @@ fn a_foreign_scheduler_that_refills_what_was_freed_ends_it_after_two_preemptions
     let (status, message) = world.reason("SchedulingHealthy", "PreemptionStorm");
     assert_eq!(status, "False");
     assert!(message.contains("8 pods were evicted for pod storm/high in 2 preemptions"), "{message}");
+    wait_event_that(world.plane, "default", "PreemptionStorm", |event| event["regarding"]["name"] == "storm");
     assert!(
         message.contains("scheduler kube-scheduler-elsewhere took the freed capacity on node storm-0"),
         "{message}"

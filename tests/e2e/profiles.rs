@@ -90,6 +90,8 @@ fn a_first_spec_that_does_not_compile_serves_nobody_and_says_why() {
     assert_eq!(status, "False");
     assert!(message.contains(NO_LABEL_KEY), "{message}");
     assert_eq!(world.reason("SchedulingHealthy", "NotServing").0, "Unknown");
+    let told = wait_event(world.plane, "default", "stillborn", "InvalidSelector");
+    assert!(told["type"] == "Warning" && told["note"].as_str().unwrap().contains(NO_LABEL_KEY), "{told:#}");
 }
 
 /// Waits for the next second of the wall clock: creation times have no finer grain.
@@ -187,6 +189,9 @@ fn a_paused_profile_keeps_its_pods_queued_and_goes_on_where_it_was() {
     world.change(&json!({"mode": "Active"}));
     world.bound("waits");
     assert_eq!(world.reason("Ready", "Serving").0, "True");
+    for reason in ["Accepted", "Paused", "Resumed"] {
+        assert_eq!(wait_event(world.plane, "default", "paused", reason)["type"], "Normal", "{reason}");
+    }
 }
 
 #[test]

@@ -83,7 +83,7 @@ impl Server for Model {
         let asked = Self::asked("GET", path, "", &Value::Null);
         let mut cursor = Cursor::new(Place::of(&asked.path).unwrap(), &asked);
         let now = now();
-        let lines = cursor.take(&self.0, now, |change| change.at).lines;
+        let lines = cursor.take(&self.0, now, |change| change.at, |_| false).lines;
         lines.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect()
     }
 }

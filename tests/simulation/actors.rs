@@ -73,6 +73,12 @@ fn perform_step(world: &Arc<World>, step: Step, now: Instant) {
                 inner.network.silence(process, now + lasts);
             }
         }
+        Step::LeaveOut { operator, of, count } => {
+            let mut inner = world.lock();
+            if let Some(process) = inner.process_of(operator) {
+                inner.network.leave_out(process, of, count);
+            }
+        }
         Step::Foreign { lasts } => world.lock().foreign_until = Some(now + lasts),
         Step::Restart => {
             let mut inner = world.lock();

@@ -81,6 +81,8 @@ pub(crate) struct Network {
     pub(crate) lags: Option<(Instant, Duration)>,
     /// Until when binds are slow.
     pub(crate) binds_slow: Option<Instant>,
+    /// How many changes of pods or nodes are to be left out of a watch of an operator that goes on.
+    left_out: BTreeMap<(usize, Of), usize>,
     /// When the API server was started: watches do not outlive it.
     pub(crate) started: Option<Instant>,
 }
@@ -95,6 +97,7 @@ impl Network {
             webhook_hangs: None,
             lags: None,
             binds_slow: None,
+            left_out: BTreeMap::new(),
             started: None,
         }
     }
@@ -155,6 +158,23 @@ impl Network {
             drawn.fate = Fate::Denied;
         }
         drawn
+    }
+
+    /// Has so many more of the next changes left out.
+    pub(crate) fn leave_out(&mut self, operator: usize, of: Of, count: usize) {
+        *self.left_out.entry((operator, of)).or_default() += count;
+    }
+
+    /// How many are still to be left out.
+    pub(crate) fn left_out(&self, operator: usize, of: Of) -> usize {
+        self.left_out.get(&(operator, of)).copied().unwrap_or_default()
+    }
+
+    /// So many were left out.
+    pub(crate) fn were_left_out(&mut self, operator: usize, of: Of, count: usize) {
+        if let Some(left) = self.left_out.get_mut(&(operator, of)) {
+            *left -= count;
+        }
     }
 
     /// How much later than usual a change of this kind arrives that happened at `at`.

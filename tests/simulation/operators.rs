@@ -8,21 +8,28 @@ use berth::operator::{Options, OwnPod, run_inside};
 use berth_cluster::client::Clients;
 use berth_cluster::lease::{Identity, Timing};
 use berth_telemetry::Logs;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+/// Often, for a world is short.
+const AUDITED_EVERY: Duration = Duration::from_secs(10);
+
 /// How soon a process is started again that ended by itself.
 const RESTARTED_AFTER: Duration = Duration::from_secs(2);
 
-fn options(replica: usize, process: usize) -> Options {
+fn options(replica: usize, process: usize, leaves_out: bool) -> Options {
     let (name, uid) = (format!("berth-{replica}"), format!("{process:08x}-0000"));
     Options {
         kubeconfig: None,
         http_address: ([127, 0, 0, 1], 0).into(),
         probe_address: None,
+        debug_address: None,
+        flags: BTreeMap::new(),
         metrics_authorization: false,
+        audit_interval: leaves_out.then_some(AUDITED_EVERY),
         lease_namespace: "kube-system".to_owned(),
         lease_timing: Timing::default(),
         installation: "kube-system".to_owned(),
@@ -41,8 +48,12 @@ fn options(replica: usize, process: usize) -> Options {
 
 /// Starts a process in a replica's place.
 pub(crate) fn begin(world: &Arc<World>, replica: usize) {
-    let (stop, process) = (CancellationToken::new(), world.lock().operators.len());
-    let options = options(replica, process);
+    let stop = CancellationToken::new();
+    let (process, leaves_out) = {
+        let inner = world.lock();
+        (inner.operators.len(), inner.plan.leaves_out)
+    };
+    let options = options(replica, process, leaves_out);
     world.lock().operators.push(Operator {
         replica,
         holder: options.identity.to_string(),

@@ -1,6 +1,7 @@
 //! What one seed draws: the cluster, who is in it, and everything that happens, as a list of steps of which any may be left out.
 
 use super::extenders::{ExtenderMix, ExtenderPlan};
+use super::model::kinds::Of;
 use super::network::Mix;
 use super::random::Random;
 use std::time::Duration;
@@ -109,6 +110,12 @@ pub(crate) enum Step {
         operator: usize,
         lasts: Duration,
     },
+    /// The next of the changes that may be left out are not shown by one operator's watch, which goes on.
+    LeaveOut {
+        operator: usize,
+        of: Of,
+        count: usize,
+    },
     WebhookHangs {
         lasts: Duration,
     },
@@ -169,6 +176,8 @@ pub(crate) struct Plan {
     pub(crate) strict: Vec<usize>,
     /// Whether nodes have the resource that some extenders manage.
     pub(crate) has_resource: bool,
+    /// Whether watches leave something out, and operators look for that often.
+    pub(crate) leaves_out: bool,
     pub(crate) steps: Vec<(Duration, Step)>,
 }
 
@@ -191,6 +200,7 @@ impl Plan {
             budgets: Vec::new(),
             strict: Vec::new(),
             has_resource: false,
+            leaves_out: false,
             steps: Vec::new(),
         };
         plan.draw_pods(&mut random);
@@ -199,6 +209,7 @@ impl Plan {
         plan.draw_storage(&mut Random::new(seed).fork(4));
         plan.draw_budgets(&mut Random::new(seed).fork(5));
         plan.draw_extenders(&mut Random::new(seed).fork(6));
+        plan.draw_left_out(&mut Random::new(seed).fork(8));
         plan.steps.sort_by_key(|(at, _)| *at);
         plan
     }
@@ -363,6 +374,24 @@ impl Plan {
                 profile: random.index(profiles),
                 lasts: Some(random.millis(200, 10_000)),
             });
+        }
+    }
+
+    /// In some worlds watches leave changes out. In the others operators do not look for it: they would mend what known bugs break.
+    fn draw_left_out(&mut self, random: &mut Random) {
+        self.leaves_out = random.in_thousand(200);
+        if !self.leaves_out {
+            return;
+        }
+        let operators = self.operators;
+        for _ in 0..random.between(1, 6) {
+            let step = Step::LeaveOut {
+                operator: random.index(operators),
+                of: random.pick(&[Of::Pods, Of::Pods, Of::Pods, Of::Nodes]),
+                count: random.between(1, 3) as usize,
+            };
+            // Early: an audit that other faults hinder is made once more before it must be well.
+            self.steps.push((random.millis(5_000, 120_000), step));
         }
     }
 

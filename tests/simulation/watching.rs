@@ -1,7 +1,7 @@
 //! A watch on its way to an operator: when its lines arrive, when its bookmarks and its end come, and what an unlucky one meets.
 
 use super::model::api::{Asked, Place};
-use super::model::store::Change;
+use super::model::store::{Change, Verb};
 use super::model::watch::Cursor;
 use super::world::World;
 use bytes::Bytes;
@@ -40,6 +40,15 @@ pub(crate) struct Watch {
     bookmark: Option<Instant>,
     last_bookmark: Option<Instant>,
     over: bool,
+}
+
+/// What no rule of the worlds takes for known: that something is new, and that a pod has left its node.
+fn may_be_left_out(change: &Change) -> bool {
+    match change.verb {
+        Verb::Added => true,
+        Verb::Deleted => !change.object.text("/spec/nodeName").is_empty(),
+        Verb::Modified => false,
+    }
 }
 
 enum Looked {
@@ -107,7 +116,16 @@ impl Watch {
         let (before, lag) = (self.cursor.version, self.luck.lag);
         let of = self.cursor.place.of;
         let arrives = |change: &Change| change.at + lag + inner.network.lag(of, change.at);
-        let mut taken = self.cursor.take(&inner.store, now, arrives);
+        let (mut few, mut left_out) = (inner.network.left_out(self.operator, of), Vec::new());
+        let mut taken = self.cursor.take(&inner.store, now, arrives, |change| {
+            let is_left_out = few > 0 && may_be_left_out(change);
+            if is_left_out {
+                few -= 1;
+                left_out.push(change.version);
+            }
+            is_left_out
+        });
+        inner.leave_out(self.operator, of, &left_out);
         if taken.waits.is_none() && !taken.over && self.is_bookmark_due(now) {
             self.cursor.bookmark(&inner.store, &mut taken.lines);
         }

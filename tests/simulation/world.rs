@@ -313,6 +313,18 @@ impl Inner {
         self.rules.saw(operator, of, version, now);
     }
 
+    /// Changes of these versions are not shown to an operator, whose watch goes on.
+    pub(crate) fn leave_out(&mut self, operator: usize, of: Of, versions: &[u64]) {
+        self.network.were_left_out(operator, of, versions.len());
+        for version in versions {
+            self.trace.note(
+                &["left out"],
+                &[operator as u64, *version],
+                format_args!("operator {operator} is not shown {of:?} {version}"),
+            );
+        }
+    }
+
     fn lease_changed(&mut self) {
         let lease = self.store.of(Of::Leases).objects.values().next();
         let holder = lease.map(|lease| lease.text("/spec/holderIdentity").to_owned()).unwrap_or_default();

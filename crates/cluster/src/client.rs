@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Request, Response};
 use kube::client::retry::RetryPolicy;
 use kube::client::{Body, ClientBuilder, DynBody};
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,13 +37,25 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 pub enum ConnectError {
     /// The kubeconfig named by option or environment is not there or not readable.
     #[error("kubeconfig {path}: {source}; give --kubeconfig or KUBECONFIG the path of a readable kubeconfig")]
+    Unreadable {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+    /// The kubeconfig was read, and cannot be used.
+    #[error("kubeconfig {path}: {source}; correct it, or give --kubeconfig or KUBECONFIG another one")]
     Kubeconfig {
         path: PathBuf,
         #[source]
         source: kube::config::KubeconfigError,
     },
-    /// A context was asked for that no kubeconfig holds.
-    #[error("context {name}: {source}; `kubectl config get-contexts` lists those that are there")]
+    /// A context was asked for that the kubeconfig does not have.
+    #[error("context {name} is not in the kubeconfig, which has {}: give --context one of these, or --kubeconfig another file", listed(.known))]
+    NoContext { name: String, known: Vec<String> },
+    /// The context that was asked for cannot be used.
+    #[error(
+        "context {name}: {source}; correct it in the kubeconfig (`kubectl config view`), or give --context another one"
+    )]
     Context {
         name: String,
         #[source]
@@ -67,6 +79,28 @@ pub enum ConnectError {
     Unreachable { server: String, reason: String },
     #[error("API server {server}: {fault}")]
     Refused { server: String, fault: Fault },
+}
+
+/// Contexts that an error names.
+const NAMED: usize = 10;
+
+fn listed(contexts: &[String]) -> String {
+    match contexts {
+        [] => "none".to_owned(),
+        [named @ ..] if named.len() <= NAMED => named.join(", "),
+        [named @ ..] => format!("{} and {} more", named[..NAMED].join(", "), named.len() - NAMED),
+    }
+}
+
+/// The error for a `context` that `kubeconfig` does not have.
+fn check_context(kubeconfig: &Kubeconfig, context: Option<&str>) -> Result<(), ConnectError> {
+    let known: Vec<String> = kubeconfig.contexts.iter().map(|one| one.name.clone()).collect();
+    match context {
+        Some(name) if !known.iter().any(|known| known == name) => {
+            Err(ConnectError::NoContext { name: name.to_owned(), known })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A request that the API server refused. The text names the permission or object to mend, `resource` as RBAC rules do.
@@ -195,6 +229,10 @@ pub async fn configure_for(kubeconfig: Option<&Path>, context: Option<&str>) -> 
     let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
     let named = kubeconfig.map(Path::to_path_buf).or_else(named_by_environment);
     let Some(path) = named else {
+        if context.is_some() {
+            // One that cannot be read is named below.
+            Kubeconfig::read().map_or(Ok(()), |file| check_context(&file, context))?;
+        }
         let mut config = match context {
             None => Config::infer().await.map_err(|e| ConnectError::NoConfig(Box::new(e)))?,
             Some(name) => Config::from_kubeconfig(&options)
@@ -207,8 +245,13 @@ pub async fn configure_for(kubeconfig: Option<&Path>, context: Option<&str>) -> 
         }
         return Ok(config);
     };
-    let at = |source| ConnectError::Kubeconfig { path: path.clone(), source };
+    let at = |source| match source {
+        // Its own text has the path, quoted twice.
+        KubeconfigError::ReadConfig(source, _) => ConnectError::Unreadable { path: path.clone(), source },
+        source => ConnectError::Kubeconfig { path: path.clone(), source },
+    };
     let file = Kubeconfig::read_from(&path).map_err(at)?;
+    check_context(&file, context)?;
     let authority = authority_file(&file, context);
     let mut config = Config::from_custom_kubeconfig(file, &options).await.map_err(at)?;
     config.root_cert_file = authority;
@@ -341,8 +384,8 @@ mod tests {
     #[tokio::test]
     async fn a_kubeconfig_that_points_nowhere_is_named() {
         let error = connect(Some(Path::new("/nowhere/kubeconfig"))).await.unwrap_err();
-        assert!(matches!(error, ConnectError::Kubeconfig { .. }), "{error:?}");
-        assert!(error.to_string().contains("/nowhere/kubeconfig"), "{error}");
+        assert!(matches!(error, ConnectError::Unreadable { .. }), "{error:?}");
+        assert_eq!(error.to_string().matches("/nowhere/kubeconfig").count(), 1, "{error}");
         assert!(error.to_string().contains("--kubeconfig"), "{error}");
     }
 
@@ -374,6 +417,23 @@ mod tests {
         ] {
             assert_eq!(authority_file(&kubeconfig, context), *expected, "{context:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_context_that_is_not_there_is_told_with_those_that_are() {
+        let file = std::env::temp_dir().join(format!("berth-contexts-{}", std::process::id()));
+        let context = |name: &str| json!({"name": name, "context": {"cluster": "one", "user": "nobody"}});
+        let text = json!({"contexts": [context("staging"), context("production")]});
+        std::fs::write(&file, text.to_string()).unwrap();
+        let error = configure_for(Some(&file), Some("nope")).await.unwrap_err().to_string();
+        std::fs::remove_file(&file).unwrap();
+        assert!(
+            error.starts_with("context nope is not in the kubeconfig, which has staging, production: give"),
+            "{error}"
+        );
+        let many: Vec<String> = (0..12).map(|i| i.to_string()).collect();
+        assert_eq!(listed(&many), "0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more");
+        assert_eq!(listed(&[]), "none");
     }
 
     #[tokio::test]

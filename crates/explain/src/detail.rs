@@ -2,7 +2,7 @@
 
 use super::quantity::{PODS, amount, free};
 use berth_core::ledger::Ledger;
-use berth_core::model::{Node, Pod, Taint, TaintEffect};
+use berth_core::model::{Node, NodeSelectorTerm, NodeTest, NodeTestOperator, Pod, Taint, TaintEffect};
 use berth_simulate::Cluster;
 use std::collections::BTreeMap;
 
@@ -18,8 +18,8 @@ pub enum Detail {
     },
     /// Taints that the pod does not tolerate, as `key=value:Effect`, with the number of nodes.
     Taints(BTreeMap<String, usize>),
-    /// Labels that the pod selects by.
-    Selector(Vec<String>),
+    /// What the pod selects nodes by: the labels of its nodeSelector, and the terms of its node affinity, of which one must match.
+    Selector { labels: Vec<String>, terms: Vec<String> },
     /// Host ports that are taken.
     Ports(Vec<u16>),
     /// The nodes' names.
@@ -39,12 +39,38 @@ pub fn detail(
     match (plugin, lacking) {
         (_, Some(resource)) if resource != PODS => short(ledger, pod, resource, nodes),
         ("TaintToleration", _) => taints(cluster, pod, nodes),
-        ("NodeAffinity", _) if !pod.shape.node_selector.is_empty() => {
-            let pairs = pod.shape.node_selector.iter().map(|(key, value)| format!("{key}={value}"));
-            Detail::Selector(pairs.collect())
+        ("NodeAffinity", _) if !pod.shape.node_selector.is_empty() || pod.shape.required_affinity.is_some() => {
+            let labels = pod.shape.node_selector.iter().map(|(key, value)| format!("{key}={value}"));
+            let terms = pod.shape.required_affinity.iter().flat_map(|affinity| affinity.terms.iter().map(term));
+            Detail::Selector { labels: labels.collect(), terms: terms.collect() }
         }
         ("NodePorts", _) => Detail::Ports(pod.shape.host_ports.iter().map(|p| p.port).collect()),
         _ => Detail::Nodes(nodes.iter().map(|name| (*name).to_owned()).collect()),
+    }
+}
+
+/// Values of one expression that are written out.
+const VALUES: usize = 5;
+
+/// A term as one would say it: `zone in (a, b) and disk exists`.
+fn term(term: &NodeSelectorTerm) -> String {
+    let names =
+        term.names.iter().map(|(wanted, name)| format!("name {} {name}", if *wanted { "is" } else { "is not" }));
+    let tests: Vec<String> = term.expressions.iter().map(test).chain(names).collect();
+    if tests.is_empty() || term.broken { "a term that matches no node".to_owned() } else { tests.join(" and ") }
+}
+
+fn test(test: &NodeTest) -> String {
+    let NodeTest { key, operator, values } = test;
+    let shown = values.iter().take(VALUES).map(|value| &**value).collect::<Vec<&str>>().join(", ");
+    let more = if values.len() > VALUES { ", …" } else { "" };
+    match operator {
+        NodeTestOperator::In => format!("{key} in ({shown}{more})"),
+        NodeTestOperator::NotIn => format!("{key} not in ({shown}{more})"),
+        NodeTestOperator::Exists => format!("{key} exists"),
+        NodeTestOperator::DoesNotExist => format!("{key} does not exist"),
+        NodeTestOperator::Gt => format!("{key} > {shown}"),
+        NodeTestOperator::Lt => format!("{key} < {shown}"),
     }
 }
 
@@ -83,4 +109,32 @@ pub(crate) fn untolerated<'a>(pod: &'a Pod, node: &'a Node) -> impl Iterator<Ite
 pub(crate) fn spelled(taint: &Taint) -> String {
     let value = if taint.value.is_empty() { String::new() } else { format!("={}", taint.value) };
     format!("{}{value}:{:?}", taint.key, taint.effect)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_term_of_node_affinity_is_said_as_it_is_meant() {
+        let test = |key: &str, operator, values: &[&str]| NodeTest {
+            key: key.into(),
+            operator,
+            values: values.iter().map(|value| (*value).into()).collect(),
+        };
+        let wanted = NodeSelectorTerm {
+            expressions: vec![
+                test("zone", NodeTestOperator::In, &["a", "b"]),
+                test("gpu", NodeTestOperator::DoesNotExist, &[]),
+                test("cores", NodeTestOperator::Gt, &["8"]),
+                test("rack", NodeTestOperator::NotIn, &["1", "2", "3", "4", "5", "6"]),
+            ],
+            names: vec![(false, "n1".into())],
+            broken: false,
+        };
+        let said =
+            "zone in (a, b) and gpu does not exist and cores > 8 and rack not in (1, 2, 3, 4, 5, …) and name is not n1";
+        assert_eq!(term(&wanted), said);
+        assert_eq!(term(&NodeSelectorTerm::default()), "a term that matches no node");
+    }
 }

@@ -1,13 +1,14 @@
 use super::clock::Clock;
 use super::handle::{WorkerHandle, WorkerView};
-use super::mailbox::{Order, Workers};
+use super::mailbox::{Order, Question, Workers};
 use super::shared::{Running, Shared};
 use super::sink::EffectSink;
 use super::worker_thread;
 use berth_core::io::Deliver;
 use berth_core::ledger::{Ledger, LedgerAccess};
-use berth_core::model::Str;
+use berth_core::model::{PodKey, Str};
 use berth_core::profile::CompiledProfile;
+use berth_core::worker::PodPage;
 use berth_telemetry::HistogramSnapshot;
 use futures::executor::block_on;
 use std::collections::BTreeMap;
@@ -164,6 +165,17 @@ impl Engine {
     /// Every worker by its profile's name.
     pub fn workers(&self) -> BTreeMap<Str, WorkerView> {
         self.0.lock().iter().map(|(name, running)| (name.clone(), running.handle.view())).collect()
+    }
+
+    /// The first `most` pods of the profile's worker whose names come after `after`. `None` if it has no worker, or one that is not
+    /// running or has many such questions already. Its thread answers between two steps: one that hangs never does.
+    pub async fn pods(&self, profile: &str, after: Option<PodKey>, most: usize) -> Option<PodPage> {
+        let (answer, answered) = oneshot::channel();
+        {
+            let workers = self.0.lock();
+            workers.get(profile)?.handle.mailbox.ask(Question { after, most, answer });
+        }
+        answered.await.ok()
     }
 
     /// Why the process cannot go on, once that is so.

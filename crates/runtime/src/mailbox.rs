@@ -1,10 +1,12 @@
 //! How others speak to a worker's thread: outcomes, orders, and the word that the ledger moved.
 
 use berth_core::io::Input;
+use berth_core::model::PodKey;
 use berth_core::profile::CompiledProfile;
+use berth_core::worker::PodPage;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 
 /// Where the workers of an engine live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,11 +26,25 @@ pub(super) enum Order {
     Stop,
 }
 
+/// A question about a worker's pods.
+#[derive(Debug)]
+pub(super) struct Question {
+    /// Those whose names come after this one.
+    pub(super) after: Option<PodKey>,
+    /// At most so many.
+    pub(super) most: usize,
+    pub(super) answer: oneshot::Sender<PodPage>,
+}
+
+/// Questions that wait: people ask them, and each takes a worker some milliseconds.
+const QUESTIONS: usize = 4;
+
 /// What lay in the mailbox.
 #[derive(Debug, Default)]
 pub(super) struct Mail {
     pub(super) inputs: Vec<Input>,
     pub(super) order: Option<Order>,
+    pub(super) questions: Vec<Question>,
 }
 
 #[derive(Debug, Default)]
@@ -63,6 +79,15 @@ impl Mailbox {
     /// Tells the worker an outcome.
     pub(super) fn post(&self, input: Input) {
         self.change(|state| state.mail.inputs.push(input));
+    }
+
+    /// Asks; a question beyond those that may wait is dropped, and with it the way of its answer.
+    pub(super) fn ask(&self, question: Question) {
+        self.change(|state| {
+            if state.mail.questions.len() < QUESTIONS {
+                state.mail.questions.push(question);
+            }
+        });
     }
 
     /// Says that the ledger moved.
@@ -150,6 +175,21 @@ mod tests {
         assert_eq!(block_on(mailbox.take(None)).inputs.len(), 2);
         let mail = block_on(mailbox.take(Some(Instant::now())));
         assert!(mail.inputs.is_empty() && mail.order.is_none());
+    }
+
+    #[test]
+    fn questions_beyond_a_few_are_dropped() {
+        let mailbox = Mailbox::new(Workers::OnThreads);
+        let mut answers = Vec::new();
+        for _ in 0..=QUESTIONS {
+            let (answer, answered) = oneshot::channel();
+            mailbox.ask(Question { after: None, most: 1, answer });
+            answers.push(answered);
+        }
+        assert!(answers.pop().unwrap().try_recv().is_err_and(|error| error == oneshot::error::TryRecvError::Closed));
+        let mail = block_on(mailbox.take(None));
+        assert_eq!(mail.questions.len(), QUESTIONS);
+        assert!(answers.iter_mut().all(|answered| answered.try_recv() == Err(oneshot::error::TryRecvError::Empty)));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::handle::{WorkerHandle, WorkerState};
 use super::in_flight::{Consequence, InFlight, Undone};
-use super::mailbox::{Mail, Order};
+use super::mailbox::{Mail, Order, Question};
 use super::quarantine::{Suspicion, panic_message};
 use super::shared::{Share, Shared};
 use berth_core::io::{AttemptId, Effect, Input, Paused};
@@ -184,7 +184,7 @@ impl WorkerThread {
         let mut until = Some(Instant::now());
         loop {
             self.handle.pulse.end();
-            let Mail { inputs, order } = self.handle.mailbox.take(until).await;
+            let Mail { inputs, order, questions } = self.handle.mailbox.take(until).await;
             self.handle.pulse.begin(self.shared.clock.now());
             self.inputs.extend(inputs);
             match order {
@@ -197,6 +197,10 @@ impl WorkerThread {
                     self.worker.swap(self.shared.clock.now(), profile);
                 }
                 None => {}
+            }
+            for Question { after, most, answer } in questions {
+                // Who asked may have gone.
+                let _ = answer.send(self.worker.list_pods(&self.shared.ledger, after.as_ref(), most));
             }
             until = self.step();
         }

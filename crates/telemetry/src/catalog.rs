@@ -201,6 +201,18 @@ metrics! {
     UndecodableObjects: Counter, "berth_undecodable_objects_total", "`resource`",
         "Objects that were skipped because they could not be read",
         "objects that the operator skipped because it could not decode them; the log names them";
+    AuditDrift: Counter, "berth_audit_drift_total", "`resource`",
+        "Objects of which a watch that goes on has not shown what the API server has",
+        "objects of which the audit found that a watch that goes on has not shown what the API server has; the log names them, and the kind is read anew. Both replicas look every `--audit-interval`";
+    AuditIncomplete: Counter, "berth_audit_incomplete_total", "`resource`",
+        "Audits that could not compare a kind",
+        "audits that could not compare the kind: it could not be listed, its watch was behind, or was read anew meanwhile";
+    AuditLastRun: Gauge, "berth_audit_last_run_timestamp_seconds", "",
+        "When the last audit ended, in seconds of Unix time",
+        "when the last audit ended, in seconds of Unix time; absent before the first";
+    AuditDuration: Gauge, "berth_audit_last_run_duration_seconds", "",
+        "How long the last audit took",
+        "how long the last audit took, most of it spent waiting: between pages, and for watches that were behind";
     LedgerLock: Histogram, "berth_ledger_lock_seconds", "`access` = `read`, `write`",
         "How long the table of nodes and pods was locked at a time, by access: read, write",
         "how long the table of nodes and pods was locked at a time; while it is locked for writing every profile waits, and while it is locked for reading what watches bring waits. Looks at a large cluster give the lock back, so that hardly any hold is above a millisecond";
@@ -210,7 +222,7 @@ metrics! {
     OrphanPods: Gauge, "berth_orphan_pods", "",
         "Pods that wait for a scheduler which nobody serves",
         "pods that have waited a minute for a scheduler name that nobody serves and for which no scheduler has written a status; counted up to 20,000; `berth orphans` lists them";
-    TaskRestarts: Counter, "berth_task_restarts_total", "`task`: the plural of a watched kind, or `orphans`, `pauses`, `housekeeping`, `references`, `addresses`, `caches`, `barrier`",
+    TaskRestarts: Counter, "berth_task_restarts_total", "`task`: the plural of a watched kind, or `orphans`, `pauses`, `housekeeping`, `references`, `addresses`, `caches`, `barrier`, `audit`, `dump`",
         "Tasks of the operator that ended or failed and were started again",
         "tasks of the operator that ended or failed, and were started again after a pause; a watch then reads its kind anew";
     Leader: Gauge, "berth_leader", "",

@@ -4,16 +4,19 @@
 //! - [`Exposition`]: asks its source at each scrape and writes the text
 //! - [`Health`]: what stands in the way of being ready
 //! - [`serve`]: `/livez`, `/readyz`, `/metrics`, within limits that hold against whoever connects
+//! - [`serve_debug`]: what looks into the process, on a loopback address alone
 //! - [`ProcessStats`]: what the kernel says of this process
 //! - [`raise_open_files`]: the limit of open files
 //! - [`init_logs`]: structured logs on stderr, for which nobody waits; [`Logs`] has the lines on their way
 
 mod catalog;
 mod connections;
+mod debug;
 mod exposition;
 mod files;
 mod health;
 mod histogram;
+mod log_level;
 mod log_queue;
 mod logs;
 mod plain;
@@ -23,6 +26,7 @@ mod server;
 mod server_tests;
 
 pub use catalog::{Kind, Metric};
+pub use debug::{DebugQuestion, DebugReply, serve_debug};
 pub use exposition::{Exposition, Samples};
 pub use files::raise_open_files;
 pub use health::{Check, Health};

@@ -1,12 +1,13 @@
 //! Lines of the log on their way out: a bounded queue with a thread of its own, so that whoever reads too slowly, or not at all,
 //! keeps nobody here waiting. Lines for which there is no room are dropped and counted.
 
+use super::log_level::Level;
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::panic::PanicHookInfo;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 use tracing_subscriber::fmt::MakeWriter;
@@ -30,6 +31,7 @@ struct Queue {
     more: Condvar,
     empty: Condvar,
     dropped: AtomicU64,
+    level: OnceLock<Level>,
 }
 
 #[derive(Debug, Default)]
@@ -51,6 +53,16 @@ impl Logs {
     /// Lines that were dropped so far.
     pub fn dropped(&self) -> u64 {
         self.0.dropped.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn level_in_force(&self) -> Option<&Level> {
+        self.0.level.get()
+    }
+
+    /// Its level can be changed from now on.
+    pub(super) fn has_level(&self, level: Level) {
+        // Set once, where logs are set up.
+        let _ = self.0.level.set(level);
     }
 
     /// Waits until everything is written, for at most `limit`: says whether it is.

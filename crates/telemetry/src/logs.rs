@@ -1,3 +1,4 @@
+use super::log_level::Level;
 use super::log_queue::Logs;
 use std::fs::File;
 use std::io;
@@ -30,6 +31,12 @@ pub enum LogError {
     /// Someone else has set up logs in this process already.
     #[error("logs cannot be set up: {0}")]
     Taken(#[source] Box<dyn std::error::Error + Send + Sync>),
+    #[error("the level cannot be changed: this process has not set up the log")]
+    NotOurs,
+    #[error(
+        "a log level has 1 to {most} bytes: error, warn, info, debug, trace, or directives such as info,berth=debug"
+    )]
+    Length { most: usize },
 }
 
 /// Sends logs, and reports of panics, to stderr by a thread of their own; `level` is a level or a list of `target=level`
@@ -43,17 +50,26 @@ pub fn init_logs(format: LogFormat, level: &str) -> Result<Logs, LogError> {
     let out = io::stderr().as_fd().try_clone_to_owned().map(File::from);
     let logs = out.and_then(Logs::to).map_err(LogError::Start)?;
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(logs.clone()).with_target(true);
-    let result = match format {
-        LogFormat::Text => lines.with_ansi(false).try_init(),
-        LogFormat::Json => lines.json().flatten_event(true).try_init(),
+    let (result, change) = match format {
+        LogFormat::Text => {
+            let lines = lines.with_ansi(false).with_filter_reloading();
+            let handle = lines.reload_handle();
+            (lines.try_init(), Level::new(level, move |filter| handle.reload(filter)))
+        }
+        LogFormat::Json => {
+            let lines = lines.json().flatten_event(true).with_filter_reloading();
+            let handle = lines.reload_handle();
+            (lines.try_init(), Level::new(level, move |filter| handle.reload(filter)))
+        }
     };
     result.map_err(LogError::Taken)?;
+    logs.has_level(change);
     let of_panics = logs.clone();
     std::panic::set_hook(Box::new(move |panic| of_panics.panicked(panic)));
     Ok(logs)
 }
 
-fn filter(level: &str) -> Result<EnvFilter, LogError> {
+pub(super) fn filter(level: &str) -> Result<EnvFilter, LogError> {
     let quiet = if level.contains('=') || level.contains("trace") {
         ""
     } else {

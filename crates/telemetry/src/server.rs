@@ -29,6 +29,8 @@ pub enum ServeError {
         #[source]
         source: std::io::Error,
     },
+    #[error("{flag} {address}: not a loopback address; choose one such as 127.0.0.1:8082, which no network reaches")]
+    NotLoopback { flag: &'static str, address: SocketAddr },
 }
 
 /// Whether metrics may be read.
@@ -110,7 +112,7 @@ pub(super) fn serve_within(
     Ok((bound, server))
 }
 
-fn listen(flag: &'static str, address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {
+pub(super) fn listen(flag: &'static str, address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {
     let listener = connections::listen(address).and_then(|listener| Ok((listener.local_addr()?, listener)));
     let (bound, listener) = listener.map_err(|source| ServeError::Listen { flag, address, source })?;
     Ok((listener, bound))

@@ -366,7 +366,15 @@ fn in_words(detail: &Detail) -> String {
                 taints.iter().map(|(taint, nodes)| format!("{taint} ({})", counted(*nodes, "node"))).collect();
             some_of(&taints, NAMES_PER_LINE)
         }
-        Detail::Selector(pairs) => format!("nodeSelector {}", pairs.join(",")),
+        Detail::Selector { labels, terms } => {
+            let selector = (!labels.is_empty()).then(|| format!("nodeSelector {}", labels.join(",")));
+            // Joined before they are counted: what is left out must not read as one more label.
+            let shown = terms.iter().take(NAMES_PER_LINE).map(String::as_str).collect::<Vec<_>>().join(" or ");
+            let more = terms.len().saturating_sub(NAMES_PER_LINE);
+            let more = if more > 0 { format!(" or {}", counted(more, "more term")) } else { String::new() };
+            let affinity = (!terms.is_empty()).then(|| format!("node affinity {shown}{more}"));
+            selector.into_iter().chain(affinity).collect::<Vec<_>>().join("; ")
+        }
         Detail::Ports(ports) => {
             let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
             format!("host port {}", ports.join(", "))

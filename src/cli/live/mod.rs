@@ -5,7 +5,7 @@
 //! so that memory holds the engine's form of the objects only.
 
 mod kinds;
-mod lease;
+pub(super) mod lease;
 
 use super::inputs::{self, Calls, InputArgs, Inputs};
 use anyhow::anyhow;
@@ -151,7 +151,8 @@ fn not_ready(profile: &Value) -> Option<String> {
         .then(|| format!("SchedulerProfile {name} is not Ready ({}): {}", text("reason"), text("message")))
 }
 
-async fn list_profiles(client: &Client) -> kube::Result<Vec<Value>> {
+/// All profiles as the API server has them, read in pages.
+pub(super) async fn list_profiles(client: &Client) -> kube::Result<Vec<Value>> {
     let path = format!("/apis/{}/{}/schedulerprofiles", api::GROUP, api::VERSION);
     let mut objects = Vec::new();
     let mut token = None;

@@ -23,7 +23,8 @@ const HTTP_FLAG: &str = "--http-address";
 
 /// Flags of the Deployment that get another value here: many operators share this machine, and tests read metrics without
 /// a token. Each can be given all the same.
-const REPLACED: [&str; 2] = ["--probe-address=127.0.0.1:0", "--metrics-authorization=false"];
+const REPLACED: [&str; 3] =
+    ["--probe-address=127.0.0.1:0", "--debug-address=127.0.0.1:0", "--metrics-authorization=false"];
 
 /// Which operator to run, and as what.
 #[derive(Debug, Clone)]
@@ -239,6 +240,7 @@ mod tests {
                 "--http-address=127.0.0.1:7",
                 "--more=1",
                 "--probe-address=127.0.0.1:0",
+                "--debug-address=127.0.0.1:0",
                 "--metrics-authorization=false"
             ]
         );

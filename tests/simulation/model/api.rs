@@ -234,7 +234,9 @@ fn list(store: &Store, place: &Place, asked: &Asked) -> Answer {
         out.extend_from_slice(&one.json);
     }
     out.extend_from_slice(b"]}");
-    Answer { shows: (page == all.len()).then_some(version), ..Answer::ok(200, out) }
+    // A list at any version is no news to who asks: it goes into no table.
+    let is_whole = page == all.len() && asked.query("resourceVersionMatch").is_none();
+    Answer { shows: is_whole.then_some(version), ..Answer::ok(200, out) }
 }
 
 /// Selectors of one key, with a value or without.

@@ -41,8 +41,14 @@ impl Cursor {
         }
     }
 
-    /// Takes the changes that have arrived, `arrives` being when each does.
-    pub(crate) fn take(&mut self, store: &Store, now: Instant, arrives: impl Fn(&Change) -> Instant) -> Taken {
+    /// Takes the changes that have arrived, `arrives` being when each does, but for those that are `left_out`.
+    pub(crate) fn take(
+        &mut self,
+        store: &Store,
+        now: Instant,
+        arrives: impl Fn(&Change) -> Instant,
+        mut is_left_out: impl FnMut(&Change) -> bool,
+    ) -> Taken {
         let (table, mut taken) = (store.of(self.place.of), Taken::default());
         if std::mem::take(&mut self.begins) && self.version < table.compacted.max(table.forgotten) {
             taken.lines = too_old();
@@ -60,7 +66,9 @@ impl Cursor {
                 taken.waits = Some(arrives(change));
                 break;
             }
-            self.line(change, &mut taken.lines);
+            if !is_left_out(change) {
+                self.line(change, &mut taken.lines);
+            }
             self.version = change.version;
         }
         taken

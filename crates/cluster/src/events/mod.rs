@@ -41,6 +41,11 @@ impl ObjectRef {
         Self { api_version: "scheduling.berth.dev/v1alpha1", kind: "SchedulerProfile", namespace: None, name, uid }
     }
 
+    pub fn lease(namespace: &str, name: &str, uid: &str) -> Self {
+        let (name, uid) = (name.into(), uid.into());
+        Self { api_version: "coordination.k8s.io/v1", kind: "Lease", namespace: Some(namespace.into()), name, uid }
+    }
+
     pub fn pod(namespace: &str, name: &str, uid: &str) -> Self {
         let (name, uid) = (name.into(), uid.into());
         Self { api_version: "v1", kind: "Pod", namespace: Some(namespace.into()), name, uid }

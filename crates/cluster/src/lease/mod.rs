@@ -8,11 +8,13 @@ mod decide;
 mod elector;
 mod follow;
 mod identity;
+mod object;
 
 pub use decide::{Decision, Holder, Observed, Record, Timing, TimingError, decide};
 pub use elector::{LeaseHandle, LeaseOptions, LeaseState, elect};
 pub use follow::is_taken;
 pub use identity::Identity;
+pub use object::installation_of;
 
 use std::sync::Arc;
 use tokio::sync::watch;

@@ -68,17 +68,22 @@ impl Default for Orders {
 }
 
 impl Orders {
+    /// To read everything makes any other order needless, also one that comes before the watch has taken the first.
     fn give(&self, order: Order) {
-        self.0.send_replace(order);
+        self.0.send_modify(|given| {
+            if *given != Order::Read {
+                *given = order;
+            }
+        });
     }
 
-    #[cfg(test)]
+    /// Somebody waits until the watch has come to this version.
     pub(super) fn reach(&self, version: u64) {
         self.give(Order::Reach(version));
     }
 
-    #[cfg(test)]
-    pub(super) fn read(&self) {
+    /// Has the kind read anew.
+    pub fn read(&self) {
         self.give(Order::Read);
     }
 
@@ -86,12 +91,17 @@ impl Orders {
         self.0.subscribe()
     }
 
-    /// The next order; never, once nobody can give any.
-    pub(super) async fn next(orders: &mut watch::Receiver<Order>) -> Order {
+    /// Takes the next order, as the only one who does.
+    pub(super) async fn next(&self, orders: &mut watch::Receiver<Order>) -> Order {
         if orders.changed().await.is_err() {
             std::future::pending::<()>().await;
         }
-        *orders.borrow_and_update()
+        let mut taken = Order::None;
+        self.0.send_if_modified(|given| {
+            taken = std::mem::replace(given, Order::None);
+            false
+        });
+        taken
     }
 }
 
@@ -298,6 +308,17 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn an_order_to_read_is_not_lost_to_a_later_one() {
+        let orders = Orders::default();
+        let mut given = orders.subscribe();
+        orders.read();
+        orders.reach(7);
+        assert_eq!(orders.next(&mut given).await, Order::Read);
+        orders.reach(8);
+        assert_eq!(orders.next(&mut given).await, Order::Reach(8));
+    }
+
+    #[tokio::test]
     async fn a_watch_that_is_there_passes_by_one_read() {
         let server = server(0).await;
         let (stats, orders) = (warm("50"), Orders::default());
@@ -316,7 +337,7 @@ mod tests {
         let mut given = orders.subscribe();
         let read = async {
             // What does not come true: the consistent read counts.
-            assert_eq!(Orders::next(&mut given).await, Order::Read);
+            assert_eq!(orders.next(&mut given).await, Order::Read);
             assert_eq!(stats.whole_read_began().map(|began| began.elapsed() < SEEN_WITHIN), Some(false));
             stats.whole_read(Some(Instant::now()));
         };
@@ -329,7 +350,7 @@ mod tests {
         let few = server(FEW - 1).await;
         let mut given = orders.subscribe();
         let read = async {
-            assert_eq!(Orders::next(&mut given).await, Order::Read);
+            assert_eq!(orders.next(&mut given).await, Order::Read);
             stats.whole_read(Some(Instant::now()));
         };
         assert_eq!(tokio::join!(pass(&few, &stats, &orders, None), read).0, Passed::Read);
@@ -338,7 +359,7 @@ mod tests {
         let many = server(FEW).await;
         let mut given = orders.subscribe();
         let hurried = async {
-            assert_eq!(Orders::next(&mut given).await, Order::Reach(50));
+            assert_eq!(orders.next(&mut given).await, Order::Reach(50));
             stats.reach("51");
         };
         assert_eq!(tokio::join!(pass(&many, &stats, &orders, None), hurried).0, Passed::Version);
@@ -352,7 +373,7 @@ mod tests {
         let reads = async {
             stats.reach("49");
             stats.whole_read(Some(began - Duration::from_millis(1)));
-            assert_eq!(Orders::next(&mut given).await, Order::Read);
+            assert_eq!(orders.next(&mut given).await, Order::Read);
             stats.whole_read(Some(Instant::now()));
         };
         assert_eq!(tokio::join!(reads, pass(&server, &stats, &orders, None)).1, Passed::Read);
@@ -370,7 +391,7 @@ mod tests {
         let (stats, orders, server) = (warm("40"), Orders::default(), server(0).await);
         let mut given = orders.subscribe();
         let withdrawn = async {
-            assert_eq!(Orders::next(&mut given).await, Order::Read);
+            assert_eq!(orders.next(&mut given).await, Order::Read);
             stats.set_absence(Some(Absence::Forbidden));
         };
         let passed = pass_kind(&server, &stats, &orders, None, true);

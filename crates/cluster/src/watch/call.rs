@@ -1,7 +1,7 @@
 use super::Watched;
 use futures::io::{AsyncBufRead, AsyncBufReadExt};
 use kube::Client;
-use kube::api::{ListParams, WatchParams};
+use kube::api::{ListParams, VersionMatch, WatchParams};
 use kube::core::Request;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -118,6 +118,29 @@ pub(super) fn list_request<W: Watched>(limit: Option<u32>, token: &str) -> Watch
         ..ListParams::default()
     };
     WatchCall { plural: W::PLURAL, request: Request::new(W::PATH).list(&params), verb: "list" }
+}
+
+/// The request for a page of the metadata of what is at `path`, at any version: the API server answers from its watch cache.
+///
+/// With resourceVersion 0 it would do so as well, but ignore the limit; "not older than 1" means the same, and the limit holds
+/// (`computeListLimit` in `pkg/storage/cacher/cacher.go` of k8s.io/apiserver 1.36). The token of a page stands for a version, so that it goes
+/// without one; its page comes from a snapshot of the cache, or from etcd where the server keeps none.
+pub(super) fn metadata_request(
+    plural: &'static str,
+    path: &str,
+    fields: Option<&str>,
+    limit: u32,
+    token: &str,
+) -> WatchCall {
+    let params = ListParams {
+        field_selector: fields.map(ToOwned::to_owned),
+        limit: Some(limit),
+        continue_token: (!token.is_empty()).then(|| token.to_owned()),
+        version_match: Some(VersionMatch::NotOlderThan),
+        resource_version: Some("1".to_owned()),
+        ..ListParams::default()
+    };
+    WatchCall { plural, request: Request::new(path).list_metadata(&params), verb: "list" }
 }
 
 /// A call that is ready to be made.

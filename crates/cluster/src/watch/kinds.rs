@@ -32,6 +32,12 @@ pub trait Watched: Send + 'static {
     /// Whether a cluster may do without it: where it is not served, or forbidden to us, there are none of it.
     const OPTIONAL: bool = false;
 
+    /// Whether the ledger keeps the object that has this key, as it must once the object was applied; not asked of kinds of which the
+    /// ledger has no table by key.
+    fn is_kept(_key: &ObjectKey, _ledger: &Ledger) -> bool {
+        true
+    }
+
     /// A decoder that shares what objects of this kind repeat.
     fn decoder() -> Decoder {
         Decoder::plain()
@@ -241,6 +247,10 @@ kinds! {
     Pods: "" "v1" "Pod" "pods" by uid -> Pod, apply_pod, delete_pod, retain_pods, {
         const FIELDS: Option<&'static str> = Some("status.phase!=Succeeded,status.phase!=Failed");
 
+        fn is_kept(key: &ObjectKey, ledger: &Ledger) -> bool {
+            ledger.has_pod(&key.uid)
+        }
+
         fn decoder() -> Decoder {
             Decoder::default()
         }
@@ -260,6 +270,10 @@ kinds! {
         }
     };
     Nodes: "" "v1" "Node" "nodes" by name (SlimNode => node) -> Node, apply_node (&), delete_node, retain_nodes, {
+        fn is_kept(key: &ObjectKey, ledger: &Ledger) -> bool {
+            ledger.nodes().find(&key.name).is_some()
+        }
+
         fn observer(observers: &RawObservers) -> Option<Arc<dyn RawObserver<Node>>> {
             observers.nodes.clone()
         }

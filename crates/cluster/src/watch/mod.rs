@@ -13,12 +13,14 @@
 
 mod barrier;
 mod call;
+mod drift;
 mod feed;
 mod frame;
 mod kinds;
 mod list;
 mod options;
 mod run;
+mod shown;
 mod split;
 mod stats;
 #[cfg(test)]
@@ -26,11 +28,13 @@ mod tests;
 
 pub use barrier::{Barrier, Orders, Passed};
 pub use call::{Absence, CallError};
+pub use drift::{Comparison, Drift, Look, Patience, Suspect, Unsettled};
 pub use feed::Feed;
 pub use kinds::{KINDS, Kind, KindVisitor, Tracked, Watched, visit_kinds};
 pub use list::{Listed, list};
 pub use options::{InitialRead, WatchOptions};
 pub use run::run;
+pub use shown::{Shown, Uid};
 pub use stats::{WatchErrors, WatchStats};
 
 use berth_core::model::{Node, Pod};

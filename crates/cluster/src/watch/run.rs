@@ -46,12 +46,12 @@ pub async fn run<W: Watched>(
         failures: 0,
         kind: PhantomData,
     };
-    let mut orders = orders.subscribe();
+    let mut given = orders.subscribe();
     let work = async {
         loop {
             tokio::select! {
                 () = watch.step() => {}
-                order = Orders::next(&mut orders) => watch.obey(order),
+                order = orders.next(&mut given) => watch.obey(order),
             }
         }
     };
@@ -130,6 +130,7 @@ impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
             tracing::warn!(resource = W::RESOURCE, %error, "kind not there, taken as empty");
         }
         self.send(WatchEvent::Synced, None);
+        self.stats.shown().synced();
         sleep(self.options.absent_pause).await;
     }
 
@@ -168,6 +169,7 @@ impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
     /// Reads everything; a streaming list goes on as the watch.
     async fn read(&mut self) -> Result<(), CallError> {
         self.began = Some(Instant::now());
+        self.stats.shown().begin();
         self.send(WatchEvent::Begin, None);
         match self.form {
             InitialRead::StreamingList => {
@@ -191,6 +193,7 @@ impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
     fn item(&mut self, bytes: &[u8]) {
         let read = W::item(&mut self.decoder, bytes);
         self.stats.change(&read.resource_version);
+        self.stats.shown().present(&read.key.uid, &read.resource_version, read.object.is_ok());
         self.present(read, true, || Some(bytes));
     }
 
@@ -201,6 +204,7 @@ impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
             tracing::info!(resource = W::RESOURCE, "kind is there now");
         }
         self.send(WatchEvent::Synced, None);
+        self.stats.shown().synced();
         self.stats.reach(&version);
         self.stats.whole_read(self.began.take());
         self.version = Some(version);
@@ -225,12 +229,14 @@ impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
                 Frame::Present(mut read) => {
                     let version = std::mem::take(&mut read.resource_version);
                     self.stats.change(&version);
+                    self.stats.shown().present(&read.key.uid, &version, read.object.is_ok());
                     self.present(read, reading, || object_of(line));
                     self.advance(&version);
                 }
                 Frame::Deleted(ReadObject { key, resource_version, .. }) => {
                     self.stats.frame();
                     self.stats.change(&resource_version);
+                    self.stats.shown().deleted(&key.uid);
                     self.send(WatchEvent::Delete(key), None);
                     self.advance(&resource_version);
                 }

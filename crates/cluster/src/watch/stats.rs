@@ -1,4 +1,5 @@
 use super::call::{Absence, CallError};
+use super::shown::Shown;
 use crate::send::version_number;
 use crate::write::lock;
 use std::sync::Mutex;
@@ -20,6 +21,7 @@ pub struct WatchStats {
     whole: Mutex<Option<Instant>>,
     absence: Mutex<Option<Absence>>,
     errors: Mutex<WatchErrors>,
+    shown: Shown,
 }
 
 /// Failed calls by cause.
@@ -49,6 +51,7 @@ impl Default for WatchStats {
             whole: Mutex::default(),
             absence: Mutex::default(),
             errors: Mutex::default(),
+            shown: Shown::default(),
         }
     }
 }
@@ -103,6 +106,11 @@ impl WatchStats {
     /// Why there is nothing of an optional kind; `None` while it is there.
     pub fn absence(&self) -> Option<Absence> {
         *lock(&self.absence)
+    }
+
+    /// What the watch has shown, object by object.
+    pub fn shown(&self) -> &Shown {
+        &self.shown
     }
 
     pub fn errors(&self) -> WatchErrors {

@@ -68,6 +68,7 @@ struct Bench<T> {
     script: Script,
     stats: Arc<WatchStats>,
     orders: Orders,
+    client: kube::Client,
     _stop: DropGuard,
 }
 
@@ -98,8 +99,8 @@ async fn start<W: Watched>(options: WatchOptions, answers: Vec<Answer>) -> Bench
     let stats = Arc::new(WatchStats::default());
     let sink = move |event| drop(send.send(event));
     let orders = Orders::default();
-    tokio::spawn(run::<W>(client, options, stats.clone(), orders.clone(), cancel.clone(), sink, None));
-    Bench { events, script, stats, orders, _stop: cancel.drop_guard() }
+    tokio::spawn(run::<W>(client.clone(), options, stats.clone(), orders.clone(), cancel.clone(), sink, None));
+    Bench { events, script, stats, orders, client, _stop: cancel.drop_guard() }
 }
 
 impl<T: Named> Bench<T> {
@@ -422,6 +423,41 @@ async fn a_silent_watch_is_opened_again_102790() {
     assert!(bench.asked()[1].ends_with("resourceVersion=3"), "{:?}", bench.asked());
     assert!(bench.asked()[0].starts_with("/api/v1/nodes?") && !bench.asked()[0].contains("fieldSelector"));
     assert_eq!(bench.stats.errors().silent, 1);
+}
+
+/// The watch stays open, goes past the pod's version, and does not show the pod.
+#[tokio::test]
+async fn an_event_that_a_watch_leaves_out_is_found_and_the_kind_read_anew_102790() {
+    let options = WatchOptions { initial: InitialRead::SingleList, ..quick() };
+    let of_audit = json!({"metadata": {"resourceVersion": "9"}, "items": [object("a", 1), object("b", 8)]});
+    let answers = vec![
+        Answer::Send(vec![list(&["a"], 7, "")]),
+        Answer::Hang(vec![bookmark(9)]),
+        Answer::Send(vec![of_audit.to_string()]),
+        Answer::Send(vec![list(&["a", "b"], 9, "")]),
+    ];
+    let mut bench = start::<Pods>(options, answers).await;
+    assert_eq!(bench.next(3).await, ["begin", "item a", "synced"]);
+    berth_testing::until("the watch is past the pod", || bench.stats.reached() == 9).await;
+
+    let (client, stats) = (bench.client.clone(), bench.stats.clone());
+    let are_kept = |keys: &[ObjectKey]| vec![true; keys.len()];
+    let comparison = Comparison {
+        client: &client,
+        plural: Pods::PLURAL,
+        path: Pods::PATH,
+        fields: Pods::FIELDS,
+        stats: &stats,
+        orders: &bench.orders,
+        are_kept: &are_kept,
+    };
+    let patience = Patience { least: Duration::ZERO, most: Duration::from_secs(20) };
+    let look = comparison.look().await.unwrap();
+    let (differing, _) = comparison.settle(look, patience).await.unwrap();
+    let found: Vec<_> = differing.iter().map(|one| (one.drift, &*one.key.name, one.version)).collect();
+    assert_eq!(found, [(Drift::Missing, "b", 8)]);
+    bench.orders.read();
+    assert_eq!(bench.next(4).await, ["begin", "item a", "item b", "synced"]);
 }
 
 #[tokio::test]

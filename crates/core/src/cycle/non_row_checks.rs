@@ -3,7 +3,7 @@ use crate::ledger::{Ledger, NodeId, VolumePlan};
 use crate::model::{Pod, Str};
 use crate::plugins::{
     Overlay, Plugin, PluginContext, PreFilterRefusal, Relations, ResolvedPod, Stop, Tables, Verdict, Work, cost_on,
-    filter, node_affinity,
+    filter, fits_under, node_affinity,
 };
 use rustc_hash::FxHashMap;
 
@@ -89,6 +89,13 @@ impl NonRowChecks<'_> {
     pub(crate) fn judge_under(&self, node: NodeId, overlay: &Overlay) -> Verdict {
         let own = filter(self.cx.profile, self.resolved, self.cx.ledger.nodes(), node, overlay);
         self.complete(self.cx, self.resolved, node, own, overlay)
+    }
+
+    /// Whether a row that fits under one overlay fits under another as well: only what an overlay can change is judged.
+    pub(crate) fn still_fits_under(&self, node: NodeId, overlay: &Overlay) -> bool {
+        let Self { cx, resolved, relations, .. } = self;
+        fits_under(cx.profile, resolved, cx.ledger.nodes(), node, overlay)
+            && (relations.is_empty() || relations.filter(*cx, resolved, node, overlay).fits())
     }
 
     /// What [`Self::judge_under`] takes with nothing laid over the row, in units of [`Work`].

@@ -102,6 +102,11 @@ impl Ledger {
         self.pods.states.get(uid)
     }
 
+    /// Whether the pod is kept: on a node, pending, or set aside until its node is seen.
+    pub fn has_pod(&self, uid: &str) -> bool {
+        self.pods.states.contains_key(uid) || self.pods.strays.has(uid)
+    }
+
     /// Whether the watch has not shown all that was done here: a pod is assumed, or the eviction of one was asked for that does not
     /// terminate yet. O(pods), for the end of a process.
     pub fn is_ahead_of_watch(&self) -> bool {

@@ -96,6 +96,20 @@ pub(crate) fn filter(
     Verdict::FITS
 }
 
+/// Whether those filters of [`filter`] let the pod onto the row that look at an overlay: the others say what they say without it.
+#[inline]
+pub(crate) fn fits_under(
+    profile: &CompiledProfile,
+    pod: &ResolvedPod,
+    nodes: &NodeTable,
+    node: NodeId,
+    overlay: &Overlay,
+) -> bool {
+    let on = |plugin| profile.filters.has(plugin);
+    (!on(Plugin::NodePorts) || node_ports::fits(pod, nodes, node, overlay))
+        && (!on(Plugin::NodeResourcesFit) || node_resources_fit::filter(pod, nodes, node, overlay).fits())
+}
+
 /// NodeDeclaredFeatures: whether the node declares every feature that the pod needs, which decoding infers from the pod's spec.
 ///
 /// After `pkg/scheduler/framework/plugins/nodedeclaredfeatures/nodedeclaredfeatures.go`.

@@ -139,9 +139,15 @@ impl Overlay {
     }
 
     pub(crate) fn remove(&mut self, nodes: &NodeTable, placed: &Arc<PlacedPod>) {
+        self.remove_amounts(nodes, placed);
+        self.removed.push(placed.clone());
+    }
+
+    /// As [`Self::remove`], for filters that look at amounts and ports alone.
+    #[inline]
+    pub(crate) fn remove_amounts(&mut self, nodes: &NodeTable, placed: &PlacedPod) {
         self.count(nodes, &placed.usage.requests, -1);
         add_ports(&mut self.freed_ports, &placed.usage.ports);
-        self.removed.push(placed.clone());
         self.changes += 1;
     }
 
@@ -152,10 +158,18 @@ impl Overlay {
         let same = removed.clone().rposition(|one| Arc::ptr_eq(one, placed));
         if let Some(at) = same.or_else(|| removed.clone().rposition(|one| one.uid == placed.uid)) {
             self.removed.swap_remove(at);
-            remove_ports(&mut self.freed_ports, &placed.usage.ports);
-            self.changes -= 1;
-            self.count(nodes, &placed.usage.requests, 1);
+            self.restore_amounts(nodes, placed);
         }
+    }
+
+    /// Undoes [`Self::remove_amounts`].
+    #[inline]
+    pub(crate) fn restore_amounts(&mut self, nodes: &NodeTable, placed: &PlacedPod) {
+        if !placed.usage.ports.is_empty() {
+            remove_ports(&mut self.freed_ports, &placed.usage.ports);
+        }
+        self.changes -= 1;
+        self.count(nodes, &placed.usage.requests, 1);
     }
 
     pub(crate) fn has_removed(&self, uid: &str) -> bool {
@@ -181,11 +195,18 @@ impl Overlay {
         self.removed_alike().map(|(match_class, pods)| pods * of(match_class)).sum()
     }
 
+    #[inline]
     fn count(&mut self, nodes: &NodeTable, requests: &Requests, sign: i64) {
         self.pods += sign;
         self.cpu.add(sign * requests.milli_cpu);
         self.memory.add(sign * requests.memory);
         self.storage.add(sign * requests.ephemeral_storage);
+        if !requests.scalars.is_empty() {
+            self.count_scalars(nodes, requests, sign);
+        }
+    }
+
+    fn count_scalars(&mut self, nodes: &NodeTable, requests: &Requests, sign: i64) {
         let scalars = &mut self.scalars;
         nodes.each_scalar(requests, |scalar, amount| {
             let at = scalars.binary_search_by_key(&scalar, |(id, _)| *id).unwrap_or_else(|at| {

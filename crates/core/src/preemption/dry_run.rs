@@ -92,47 +92,69 @@ struct Lower<'t> {
 struct Overlays {
     without: Overlay,
     nominated: Option<Overlay>,
+    /// Whether filters look at amounts and ports alone, so that the overlays need not list the pods.
+    only_amounts: bool,
     /// What judging the row takes, whatever is laid over it, in units of [`Work`].
     row_cost: usize,
-    /// Whether pods that are laid over it make it no dearer, apart from their ports.
-    is_plain: bool,
+    /// Whether what is laid over the row makes it no dearer: nothing there has a port, and filters look at amounts alone.
+    adds_no_cost: bool,
 }
 
 impl Overlays {
-    fn start_on(&mut self, scan: &NodeScan<'_>, node: NodeId) {
+    fn start_on(&mut self, scan: &NodeScan<'_>, node: NodeId, lower: &[Lower<'_>]) {
         self.without.clear();
         self.nominated = scan.checks.nominated_to(node).cloned();
+        self.only_amounts = !scan.checks.looks_around();
         self.row_cost = scan.checks.cost_of_row(node);
-        self.is_plain = !scan.checks.looks_around();
+        let has_ports = lower.iter().any(|lower| !lower.placed.usage.ports.is_empty())
+            || self.nominated.as_ref().is_some_and(Overlay::has_ports);
+        self.adds_no_cost = self.only_amounts && !has_ports;
     }
 
+    fn each(&mut self) -> impl Iterator<Item = &mut Overlay> {
+        std::iter::once(&mut self.without).chain(&mut self.nominated)
+    }
+
+    #[inline]
     fn remove(&mut self, ledger: &Ledger, placed: &Arc<PlacedPod>) {
-        self.without.remove(ledger.nodes(), placed);
-        if let Some(nominated) = &mut self.nominated {
-            nominated.remove(ledger.nodes(), placed);
+        if self.only_amounts {
+            self.each().for_each(|overlay| overlay.remove_amounts(ledger.nodes(), placed));
+        } else {
+            self.each().for_each(|overlay| overlay.remove(ledger.nodes(), placed));
         }
     }
 
+    #[inline]
     fn restore(&mut self, ledger: &Ledger, placed: &Arc<PlacedPod>) {
-        self.without.restore(ledger.nodes(), placed);
-        if let Some(nominated) = &mut self.nominated {
-            nominated.restore(ledger.nodes(), placed);
+        if self.only_amounts {
+            self.each().for_each(|overlay| overlay.restore_amounts(ledger.nodes(), placed));
+        } else {
+            self.each().for_each(|overlay| overlay.restore(ledger.nodes(), placed));
         }
     }
 
     /// What [`Self::judge`] takes, in units of [`Work`].
+    #[inline]
     fn cost(&self, scan: &NodeScan<'_>, node: NodeId) -> usize {
-        let cost = |overlay: &Overlay| {
-            let is_free = self.is_plain && !overlay.has_ports();
-            self.row_cost + if is_free { 0 } else { scan.checks.cost_of_overlay(node, overlay) }
-        };
-        cost(&self.without) + self.nominated.as_ref().map_or(0, cost)
+        let overlays = 1 + usize::from(self.nominated.is_some());
+        if self.adds_no_cost {
+            return overlays * self.row_cost;
+        }
+        let added = |overlay| scan.checks.cost_of_overlay(node, overlay);
+        overlays * self.row_cost + added(&self.without) + self.nominated.as_ref().map_or(0, added)
     }
 
     /// Filter with the pods that are nominated to the node, then without them.
     fn judge(&self, scan: &NodeScan<'_>, node: NodeId) -> Verdict {
         let with = self.nominated.as_ref().map_or(Verdict::FITS, |overlay| scan.checks.judge_under(node, overlay));
         if with.fits() { scan.checks.judge_under(node, &self.without) } else { with }
+    }
+
+    /// As [`Self::judge`], of a node that did fit.
+    #[inline]
+    fn still_fit(&self, scan: &NodeScan<'_>, node: NodeId) -> bool {
+        let fits = |overlay| scan.checks.still_fits_under(node, overlay);
+        self.nominated.as_ref().is_none_or(fits) && fits(&self.without)
     }
 }
 
@@ -284,7 +306,8 @@ impl<'t> DryRun<'t> {
         let judged = known.take_begun(self.ledger, node, in_order);
         self.remove_all(node, judged.as_deref().unwrap_or(&[]));
         if judged.is_none() {
-            let verdict = self.judge(node, work)?;
+            self.pay(node, work)?;
+            let verdict = self.overlays.judge(&self.scan, node);
             if !verdict.fits() {
                 return Some(Err(if protected { Status::Budgets } else { Status::Refused(verdict) }));
             }
@@ -310,7 +333,7 @@ impl<'t> DryRun<'t> {
 
     /// Takes the pods away that may be victims, apart from those that were `judged` to be none.
     fn remove_all(&mut self, node: NodeId, judged: &[bool]) {
-        self.overlays.start_on(&self.scan, node);
+        self.overlays.start_on(&self.scan, node, &self.lower);
         // The pods that are put back first are removed last.
         for (place, at) in self.order.iter().enumerate().rev() {
             if judged.get(place) != Some(&false) {
@@ -320,10 +343,10 @@ impl<'t> DryRun<'t> {
         }
     }
 
-    /// Filter with what the overlays say. `None`: no work is left.
-    fn judge(&mut self, node: NodeId, work: &mut Work) -> Option<Verdict> {
-        work.take(std::mem::take(&mut self.owed) + self.overlays.cost(&self.scan, node)).ok()?;
-        Some(self.overlays.judge(&self.scan, node))
+    /// Takes what judging the node takes from `work`. `None`: there is not enough left.
+    #[inline]
+    fn pay(&mut self, node: NodeId, work: &mut Work) -> Option<()> {
+        work.take(std::mem::take(&mut self.owed) + self.overlays.cost(&self.scan, node)).ok()
     }
 
     /// Puts the pods back one by one, as far as the preemptor still fits. Of the first, `judged` says whether they are victims.
@@ -336,7 +359,8 @@ impl<'t> DryRun<'t> {
                 *is_victim
             } else {
                 self.overlays.restore(self.ledger, placed);
-                let fits = self.judge(node, work).ok_or(place)?.fits();
+                self.pay(node, work).ok_or(place)?;
+                let fits = self.overlays.still_fit(&self.scan, node);
                 if !fits {
                     self.overlays.remove(self.ledger, placed);
                 }

@@ -94,9 +94,33 @@ impl Entry {
         }
     }
 
-    #[cfg(test)]
-    pub(crate) fn attempts(&self) -> u32 {
+    /// The part of the queue that the pod is in, in words; of a popped one, the part that it came from.
+    pub const fn state(&self) -> &'static str {
+        match self.part {
+            Part::Active => "active",
+            Part::Deferred(_) => "active, until an extender takes another question",
+            Part::Withheld => "active, while binds are paused",
+            Part::Backoff => "backoff",
+            Part::Unschedulable => "unschedulable",
+            Part::Parked(Parked::Gated) => "gated",
+            Part::Parked(Parked::Held) => "held",
+            Part::Parked(Parked::Preempting) => "preempting",
+        }
+    }
+
+    /// Attempts made so far.
+    pub const fn attempts(&self) -> u32 {
         self.attempts
+    }
+
+    /// When the pod came into the queue last.
+    pub const fn since(&self) -> Time {
+        self.since
+    }
+
+    /// Whether its last attempt ended in an error.
+    pub const fn has_failed(&self) -> bool {
+        self.error_count > 0
     }
 
     /// The plugins that refused the pod last.
@@ -149,6 +173,10 @@ pub struct Ticket(pub(super) Entry);
 impl Ticket {
     pub fn pod(&self) -> &Arc<Pod> {
         &self.0.pod
+    }
+
+    pub const fn entry(&self) -> &Entry {
+        &self.0
     }
 
     /// The attempts made for the pod, this one included.

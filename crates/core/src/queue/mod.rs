@@ -406,6 +406,16 @@ impl Queue {
         moved
     }
 
+    /// When an entry is tried again if nothing changes before: at the end of its backoff, or after the sweep finds that it waited too
+    /// long.
+    pub fn next_try(&self, entry: &Entry) -> Option<Time> {
+        match entry.part {
+            Part::Backoff => Some(released_at(entry.expires)),
+            Part::Unschedulable => Some(entry.since + self.times.max_unschedulable),
+            Part::Active | Part::Deferred(_) | Part::Withheld | Part::Parked(_) => None,
+        }
+    }
+
     /// When the first backoff ends, if one is running: the next whole second after its expiry.
     pub fn next_backoff_end(&self) -> Option<Time> {
         let first = [self.backoff.first(), self.error_backoff.first()];

@@ -22,6 +22,7 @@ use crate::model::{Pod, Str, Time};
 use crate::plugins::Work;
 use crate::preemption::{DryRuns, ExtenderPreemptState, Limits, Outcome, Reply};
 use crate::profile::ExtenderSet;
+use crate::queue::Ticket;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -71,7 +72,11 @@ impl ParkedAttempts {
     }
 
     pub(super) fn pods(&self) -> impl Iterator<Item = &Arc<Pod>> {
-        self.attempts.values().map(|parked| parked.attempt.ticket.pod())
+        self.tickets().map(Ticket::pod)
+    }
+
+    pub(super) fn tickets(&self) -> impl Iterator<Item = &Ticket> {
+        self.attempts.values().map(|parked| &parked.attempt.ticket)
     }
 
     /// Extenders that are asked no more for now.

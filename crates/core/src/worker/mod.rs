@@ -29,6 +29,7 @@ mod follow;
 mod hold_tests;
 #[cfg(test)]
 mod idle_tests;
+mod listing;
 #[cfg(test)]
 mod lock_tests;
 mod measures;
@@ -66,6 +67,7 @@ mod wake_tests;
 
 pub use attempt::HeaviestLook;
 pub use exponential_buckets::ExponentialBuckets;
+pub use listing::{ListedPod, PodPage};
 pub use measures::Measures;
 pub use notes::{Choice, SlowAttempt};
 pub use snapshot::{ForeignBind, PreemptionTotals, Storm, TopReason, Totals, WorkerSnapshot};

@@ -173,7 +173,7 @@ impl Worker {
     }
 
     /// What holds each of the pods, if anything does.
-    fn holds(&self, pods: &[&Arc<Pod>], ledger: &impl LedgerAccess) -> Vec<Option<Hold>> {
+    pub(super) fn holds(&self, pods: &[&Arc<Pod>], ledger: &impl LedgerAccess) -> Vec<Option<Hold>> {
         let mut all = Vec::with_capacity(pods.len());
         for part in pods.chunks(PARKED_PODS_PER_HOLD) {
             ledger.read(|ledger| {

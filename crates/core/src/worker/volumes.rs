@@ -103,7 +103,11 @@ impl VolumeWaits {
     }
 
     pub(super) fn pods(&self) -> impl Iterator<Item = &Arc<Pod>> {
-        self.attempts.values().map(|one| one.ticket.pod())
+        self.tickets().map(Ticket::pod)
+    }
+
+    pub(super) fn tickets(&self) -> impl Iterator<Item = &Ticket> {
+        self.attempts.values().map(|one| &one.ticket)
     }
 
     pub(super) fn next_timeout(&self) -> Option<Time> {

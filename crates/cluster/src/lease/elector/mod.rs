@@ -3,6 +3,7 @@
 use super::decide::{Decision, Holder, Observed, Record, Timing, decide};
 use super::follow::{Follow, Seen};
 use super::identity::Identity;
+use super::object::{INSTALLATION, LAST_SEEN, installation_of, last_seen_of, renew_time_of};
 use super::{Gate, LEASE_NAME};
 use crate::client::{Fault, LeaseLink};
 use crate::lock;
@@ -19,12 +20,6 @@ use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 const RESOURCE: &str = "leases.coordination.k8s.io";
-
-/// The annotation that names the installation of the Lease's holder: its replicas share it, two installations do not.
-const INSTALLATION: &str = "scheduling.berth.dev/installation";
-
-/// The annotation in which a leader that ends in order says how much of the cluster it had seen.
-const LAST_SEEN: &str = "scheduling.berth.dev/last-seen";
 
 /// Writes of ours without an answer that are remembered: more than fit between two answers while we lead.
 const UNANSWERED: usize = 16;
@@ -85,7 +80,7 @@ pub struct LeaseHandle {
     handover: Handover,
 }
 
-/// How far the watches of leaders had come, for their successors.
+/// What the elector tells the rest of the process of the Lease: how far the watches of leaders had come, and which object it is.
 #[derive(Debug, Clone, Default)]
 struct Handover(Arc<Mutex<LastSeen>>);
 
@@ -95,6 +90,8 @@ struct LastSeen {
     of_predecessor: Option<String>,
     /// What we leave when we release it.
     own: Option<String>,
+    /// The uid of the Lease as we wrote it last.
+    uid: Option<String>,
 }
 
 impl LeaseHandle {
@@ -107,6 +104,11 @@ impl LeaseHandle {
     /// it while leading.
     pub fn last_seen(&self) -> Option<String> {
         lock(&self.handover.0).of_predecessor.clone()
+    }
+
+    /// The uid of the Lease that we hold or held, for what refers to it; empty before we led.
+    pub fn uid(&self) -> String {
+        lock(&self.handover.0).uid.clone().unwrap_or_default()
     }
 
     /// What is left in the Lease for our successor if we release it.
@@ -436,6 +438,7 @@ impl Elector {
         // An answered write is the last that stands.
         self.written.clear();
         self.written.extend(write);
+        lock(&self.handover.0).uid.clone_from(&written.metadata.uid);
         self.see(Some(written));
         self.last_fault = None;
         if self.renewed.is_none() {
@@ -522,7 +525,7 @@ impl Elector {
         // An installation of a version that did not say which it is.
         let is_sibling =
             || self.options.identity.is_sibling_of(&holder) || self.options.identity.is_successor_of(&holder);
-        let is_ours = annotation(lease, INSTALLATION).map_or_else(is_sibling, |name| name == self.options.installation);
+        let is_ours = installation_of(lease).map_or_else(is_sibling, |name| name == self.options.installation);
         let holder = if holder.is_empty() {
             Holder::Nobody
         } else if holder != self.options.identity.to_string() {
@@ -567,25 +570,8 @@ fn waiting(seen: &Observed) -> LeaseState {
     }
 }
 
-/// What the last leader left when it released this Lease. It names the time of the release: an older version, which leaves
-/// annotations alone, may have held the Lease since.
-fn last_seen_of(lease: &Lease) -> Option<String> {
-    let is_free = lease.spec.as_ref()?.holder_identity.as_deref().unwrap_or_default().is_empty();
-    let (at, last_seen) = annotation(lease, LAST_SEEN)?.split_once(' ')?;
-    (is_free && at.parse().ok() == renew_time_of(lease)).then(|| last_seen.to_owned())
-}
-
-fn annotation<'a>(lease: &'a Lease, name: &str) -> Option<&'a str> {
-    lease.metadata.annotations.as_ref()?.get(name).map(String::as_str)
-}
-
 fn whole_seconds(duration: Duration) -> i32 {
     i32::try_from(duration.as_secs().max(1)).unwrap_or(i32::MAX)
-}
-
-fn renew_time_of(lease: &Lease) -> Option<i64> {
-    // A MicroTime loses what is below a microsecond on its way to the API server and back.
-    lease.spec.as_ref()?.renew_time.as_ref().map(|time| time.0.as_microsecond())
 }
 
 #[cfg(test)]

@@ -1,0 +1,32 @@
+//! What is read from a Lease object beside the fields that every Lease has.
+
+use k8s_openapi::api::coordination::v1::Lease;
+
+/// The annotation that names the installation of the Lease's holder: its replicas share it, two installations do not.
+pub(super) const INSTALLATION: &str = "scheduling.berth.dev/installation";
+
+/// The annotation in which a leader that ends in order says how much of the cluster it had seen.
+pub(super) const LAST_SEEN: &str = "scheduling.berth.dev/last-seen";
+
+/// What the last leader left when it released this Lease. It names the time of the release: an older version, which leaves
+/// annotations alone, may have held the Lease since.
+pub(super) fn last_seen_of(lease: &Lease) -> Option<String> {
+    let is_free = lease.spec.as_ref()?.holder_identity.as_deref().unwrap_or_default().is_empty();
+    let (at, last_seen) = annotation(lease, LAST_SEEN)?.split_once(' ')?;
+    (is_free && at.parse().ok() == renew_time_of(lease)).then(|| last_seen.to_owned())
+}
+
+/// The installation whose process holds the Lease, or held it last; `None` if an older version wrote it.
+pub fn installation_of(lease: &Lease) -> Option<&str> {
+    annotation(lease, INSTALLATION)
+}
+
+fn annotation<'a>(lease: &'a Lease, name: &str) -> Option<&'a str> {
+    lease.metadata.annotations.as_ref()?.get(name).map(String::as_str)
+}
+
+/// When the holder renewed it, in microseconds of Unix time.
+pub(super) fn renew_time_of(lease: &Lease) -> Option<i64> {
+    // A MicroTime loses what is below a microsecond on its way to the API server and back.
+    lease.spec.as_ref()?.renew_time.as_ref().map(|time| time.0.as_microsecond())
+}

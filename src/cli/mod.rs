@@ -18,6 +18,7 @@ mod output;
 mod program;
 mod simulate;
 mod status;
+mod threads;
 
 pub use convert::{converted, converted_back};
 pub use inputs::{Calls, InputError, Inputs, inputs_from};

@@ -271,6 +271,7 @@ fn the_page_on_support_names_the_versions_that_are_run() {
     let support = page("docs/support.md");
     for (family, module) in [
         ("kubernetes", "k8s.io/kubernetes "),
+        ("kubernetes-1.35", "k8s.io/kubernetes "),
         ("etcd", "go.etcd.io/etcd/server/v3 "),
         ("kwok", "sigs.k8s.io/kwok "),
         ("helm", "helm.sh/helm/v4 "),

@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help prerequisites build test soak mutants hostile faults long-run hand-over fuzz conformance lint deny fmt demo upstream bench bench-e2e crds chart clean
+.PHONY: help prerequisites build test soak mutants hostile faults long-run hand-over fuzz conformance lint deny fmt demo upstream bench bench-e2e crds chart dist clean
 
 CRD := crds/scheduling.berth.dev_schedulerprofiles.yaml
 SCRIPTS := $(wildcard hack/*.sh) .ci/run
@@ -83,6 +83,9 @@ crds: prerequisites ## write the CRD from the Rust types, for kubectl and for th
 
 chart: upstream ## write what follows from the chart: the table in its README, and config/ for kustomize
 	@hack/chart.sh
+
+dist: prerequisites upstream ## package a release into dist/: binary, symbols, completions, chart, bill of materials, krew manifest, checksums
+	@hack/dist.sh
 
 clean: ## remove what cargo built; the cache of upstream parts stays
 	cargo clean

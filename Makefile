@@ -3,9 +3,10 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help prerequisites build test soak mutants hostile faults long-run hand-over fuzz conformance lint deny fmt demo upstream bench bench-e2e crds chart dist clean
+.PHONY: help prerequisites build test soak mutants hostile faults long-run hand-over fuzz conformance lint actionlint deny fmt demo upstream bench bench-e2e crds chart dist clean
 
 CRD := crds/scheduling.berth.dev_schedulerprofiles.yaml
+ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 SCRIPTS := $(wildcard hack/*.sh) .ci/run
 
 help: ## list the targets
@@ -52,6 +53,9 @@ lint: prerequisites ## formatting, clippy, shell syntax; warnings are errors
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	@for script in $(SCRIPTS); do bash -n "$$script"; done
+
+actionlint: ## check the workflows of .github (needs Go, which builds the linter the first time)
+	@go run $(ACTIONLINT)
 
 deny: ## licences, advisories and duplicates of dependencies (deny.toml; needs cargo-deny)
 	cargo deny --locked check

@@ -3,9 +3,10 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help prerequisites build test e2e-minor soak mutants hostile faults long-run hand-over fuzz conformance lint deny fmt demo upstream bench bench-e2e crds chart clean
+.PHONY: help prerequisites build test e2e-minor soak mutants hostile faults long-run hand-over fuzz conformance lint actionlint deny fmt demo upstream bench bench-e2e crds chart dist clean
 
 CRD := crds/scheduling.berth.dev_schedulerprofiles.yaml
+ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 SCRIPTS := $(wildcard hack/*.sh) .ci/run
 # What `make deny` builds once, and where.
 CARGO_DENY := 0.20.2
@@ -61,6 +62,9 @@ lint: prerequisites ## formatting, clippy, shell syntax; warnings are errors
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	@for script in $(SCRIPTS); do bash -n "$$script"; done
 
+actionlint: ## check the workflows of .github (needs Go, which builds the linter the first time)
+	@go run $(ACTIONLINT)
+
 deny: ## licences, advisories and duplicates of dependencies (deny.toml); CHECKS="bans licenses sources" needs no list of advisories
 	cargo install --locked --quiet --root $(TOOLS) cargo-deny@$(CARGO_DENY)
 	$(TOOLS)/bin/cargo-deny --locked check $(CHECKS)
@@ -92,6 +96,9 @@ crds: prerequisites ## write the CRD from the Rust types, for kubectl and for th
 
 chart: upstream ## write what follows from the chart: the table in its README, and config/ for kustomize
 	@hack/chart.sh
+
+dist: prerequisites upstream ## package a release into dist/: binary, symbols, completions, chart, bill of materials, krew manifest, checksums
+	@hack/dist.sh
 
 clean: ## remove what cargo built; the cache of upstream parts stays
 	cargo clean

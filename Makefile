@@ -97,7 +97,7 @@ crds: prerequisites ## write the CRD from the Rust types, for kubectl and for th
 chart: upstream ## write what follows from the chart: the table in its README, and config/ for kustomize
 	@hack/chart.sh
 
-dist: prerequisites upstream ## package a release into dist/: binary, symbols, completions, chart, bill of materials, krew manifest, checksums
+dist: prerequisites upstream ## package a release into dist/: binary, symbols, completions, man pages, chart, bill of materials, krew manifest, checksums
 	@hack/dist.sh
 
 clean: ## remove what cargo built; the cache of upstream parts stays

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Packages a release: binary, debug symbols, completions, chart, bill of materials, krew manifest, checksums.
+# Packages a release: binary, debug symbols, completions, man pages, chart, bill of materials, krew manifest, checksums.
 #
 #   hack/dist.sh                                 into dist/
 #   BERTH_DIST_HOMEPAGE=https://… hack/dist.sh   the project's page, for the krew manifest
@@ -9,6 +9,8 @@
 #
 # Times in archives are those of the last commit, or SOURCE_DATE_EPOCH.
 set -euo pipefail
+# The order of names in archives.
+export LC_ALL=C
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 profile=${BERTH_DIST_PROFILE:-dist}
@@ -44,7 +46,7 @@ name=berth_${version}_linux_$arch
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-mkdir -p "$work/package/completion" "$work/debug" "$out"
+mkdir -p "$work/package/completion" "$work/package/man" "$work/debug" "$out"
 files=()
 
 # An archive of what a folder has, the same bytes for the same contents.
@@ -63,6 +65,7 @@ cp LICENSE "$work/package"
 for script in bash:berth.bash zsh:_berth fish:berth.fish; do
   "$work/package/berth" completion "${script%%:*}" > "$work/package/completion/${script#*:}"
 done
+"$work/package/berth" man "$work/package/man"
 pack "$work/package" "$name.tar.gz"
 pack "$work/debug" "${name}_debug.tar.gz"
 

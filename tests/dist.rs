@@ -1,4 +1,4 @@
-//! What `make dist` makes, here from the debug binary: archives, checksums, completions, chart, bill of materials, krew manifest.
+//! What `make dist` makes, here from the debug binary: archives, checksums, completions, man pages, chart, bill of materials, krew manifest.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -13,6 +13,20 @@ use berth_lab::Upstream;
 use serde_json::Value;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The man pages of a release, in the order of their files.
+const PAGES: [&str; 10] = [
+    "berth-completion",
+    "berth-convert",
+    "berth-crd",
+    "berth-explain",
+    "berth-operator",
+    "berth-orphans",
+    "berth-simulate",
+    "berth-status",
+    "berth-version",
+    "berth",
+];
 
 fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -97,8 +111,9 @@ fn every_file_of_a_release_has_its_checksum() {
 #[test]
 fn archives_hold_what_users_install_and_no_owner_or_time_of_a_build() {
     let list = |archive: String| ran("tar", &["--list", "--gzip", "--file", &archive], release());
-    let wanted = "LICENSE\nberth\ncompletion/\ncompletion/_berth\ncompletion/berth.bash\ncompletion/berth.fish\n";
-    assert_eq!(list(format!("{}.tar.gz", name())), wanted);
+    let wanted = "LICENSE\nberth\ncompletion/\ncompletion/_berth\ncompletion/berth.bash\ncompletion/berth.fish\nman/\n";
+    let pages: String = PAGES.iter().map(|page| format!("man/{page}.1\n")).collect();
+    assert_eq!(list(format!("{}.tar.gz", name())), format!("{wanted}{pages}"));
     assert_eq!(list(format!("{}_debug.tar.gz", name())), "berth.debug\n");
     let archive = format!("{}.tar.gz", name());
     for line in ran("tar", &["--list", "--verbose", "--utc", "--gzip", "--file", &archive], release()).lines() {
@@ -128,6 +143,22 @@ fn completions_are_scripts_of_their_shells() {
     assert!(script("berth.bash").contains("complete -F _berth"));
     assert!(script("_berth").starts_with("#compdef berth"));
     assert!(script("berth.fish").contains("complete -c berth"));
+}
+
+#[test]
+fn each_command_has_a_man_page() {
+    let dir = unpacked("dist-man");
+    for page in PAGES {
+        let text = fs::read_to_string(dir.join(format!("man/{page}.1"))).unwrap();
+        let heads: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix(".SH ")).collect();
+        assert!(heads.starts_with(&["NAME", "SYNOPSIS", "DESCRIPTION"]), "{page}: {heads:?}");
+        assert!(text.contains(&format!("\n.TH {page} 1 ")), "{page}: {text}");
+        // A line of text that begins with a dot would be taken for a request, and vanish.
+        for request in text.lines().filter(|line| line.starts_with(['.', '\''])) {
+            let name = request[1..].split(' ').next().unwrap();
+            assert!(["ie", "el", "TH", "SH", "TP", "RS", "RE", "br", "PP", "IP"].contains(&name), "{page}: {request}");
+        }
+    }
 }
 
 #[test]

@@ -3,10 +3,14 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help prerequisites build test soak mutants hostile faults long-run hand-over fuzz conformance lint deny fmt demo upstream bench bench-e2e crds chart clean
+.PHONY: help prerequisites build test e2e-minor soak mutants hostile faults long-run hand-over fuzz conformance lint actionlint deny fmt demo upstream bench bench-e2e crds chart dist clean
 
 CRD := crds/scheduling.berth.dev_schedulerprofiles.yaml
+ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 SCRIPTS := $(wildcard hack/*.sh) .ci/run
+# What `make deny` builds once, and where.
+CARGO_DENY := 0.20.2
+TOOLS := $(or $(BERTH_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/berth)/tools
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,6 +24,11 @@ build: prerequisites ## build the release binary: target/release/berth
 test: prerequisites ## run all tests, those on a real control plane included
 	@hack/beside.sh -- cargo test --workspace --locked --no-run --quiet
 	@hack/timed.sh cargo test --workspace --locked --no-fail-fast
+
+e2e-minor: prerequisites ## the end-to-end tests on another minor of Kubernetes, MINOR (1.35); tests/upstream has the pins of each
+	@BERTH_KUBERNETES=$(or $(MINOR),1.35) hack/upstream.sh
+	@BERTH_KUBERNETES=$(or $(MINOR),1.35) hack/timed.sh cargo test --workspace --locked --no-fail-fast \
+	  --test e2e --test chart --test crd_refusals --test no_drift
 
 conformance: prerequisites upstream ## compare with upstream on N clusters (20000) from a fresh seed; SEED=… repeats a run
 	@BERTH_CONFORMANCE_CLUSTERS=$(or $(N),20000) BERTH_SEED=$(or $(SEED),random) \
@@ -53,8 +62,12 @@ lint: prerequisites ## formatting, clippy, shell syntax; warnings are errors
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	@for script in $(SCRIPTS); do bash -n "$$script"; done
 
-deny: ## licences, advisories and duplicates of dependencies (deny.toml; needs cargo-deny)
-	cargo deny --locked check
+actionlint: ## check the workflows of .github (needs Go, which builds the linter the first time)
+	@go run $(ACTIONLINT)
+
+deny: ## licences, advisories and duplicates of dependencies (deny.toml); CHECKS="bans licenses sources" needs no list of advisories
+	cargo install --locked --quiet --root $(TOOLS) cargo-deny@$(CARGO_DENY)
+	$(TOOLS)/bin/cargo-deny --locked check $(CHECKS)
 
 fmt: ## format the sources
 	cargo fmt --all
@@ -83,6 +96,9 @@ crds: prerequisites ## write the CRD from the Rust types, for kubectl and for th
 
 chart: upstream ## write what follows from the chart: the table in its README, and config/ for kustomize
 	@hack/chart.sh
+
+dist: prerequisites upstream ## package a release into dist/: binary, symbols, completions, man pages, chart, bill of materials, krew manifest, checksums
+	@hack/dist.sh
 
 clean: ## remove what cargo built; the cache of upstream parts stays
 	cargo clean

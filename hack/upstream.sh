@@ -10,8 +10,13 @@
 #   hack/upstream.sh --promtool        build the parts and Prometheus' promtool; print the latter's path
 #   hack/upstream.sh --health          build the demo's parts and the tool that judges health; print the latter's path
 #
+# BERTH_KUBERNETES=1.35 takes Kubernetes from the pins of that minor (tests/upstream/kubernetes-1.35); all other parts are the same.
+#
 # The cache is ${BERTH_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/berth}/upstream/<hash of the pins and flags>/. Calls may run side by side.
 set -euo pipefail
+
+say() { printf '%s\n' "$*" >&2; }
+fail() { say "upstream: $*"; exit 1; }
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 pins=$here/tests/upstream
@@ -20,7 +25,14 @@ cache=${BERTH_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/berth}/upstream
 # The version that a family's go.mod pins for a module.
 pinned() { awk -v module="$2" '$1 == module {print $2; exit}' "$pins/$1/go.mod"; }
 
-kubernetes=$(pinned kubernetes k8s.io/kubernetes)
+# The folder of the pins of Kubernetes: that of the minor which was asked for, or the one that everything is measured against.
+other=${BERTH_KUBERNETES:-}
+kubernetes_pins=kubernetes${other:+-$other}
+if [ ! -f "$pins/$kubernetes_pins/go.mod" ]; then
+  known=$(cd "$pins" && printf '%s\n' kubernetes-* | cut -d- -f2 | paste -sd ' ')
+  fail "BERTH_KUBERNETES=$other: tests/upstream has no pins of that minor; leave it unset, or choose one of: $known"
+fi
+kubernetes=$(pinned "$kubernetes_pins" k8s.io/kubernetes)
 etcd=$(pinned etcd go.etcd.io/etcd/server/v3)
 kwok=$(pinned kwok sigs.k8s.io/kwok)
 helm=$(pinned helm helm.sh/helm/v4)
@@ -33,12 +45,12 @@ kube_ldflags="-s -w -X $stamp.gitVersion=$kubernetes -X $stamp.gitMajor=1 -X $st
 # family|package|binary|version|ldflags, in the order in which a first user needs them; the demo goes without the last.
 parts=(
   "etcd|go.etcd.io/etcd/server/v3|etcd|$etcd|-s -w"
-  "kubernetes|k8s.io/kubernetes/cmd/kube-apiserver|kube-apiserver|$kubernetes|$kube_ldflags"
-  "kubernetes|k8s.io/kubernetes/cmd/kubectl|kubectl|$kubernetes|$kube_ldflags"
-  "kubernetes|k8s.io/kubernetes/cmd/kube-controller-manager|kube-controller-manager|$kubernetes|$kube_ldflags"
+  "$kubernetes_pins|k8s.io/kubernetes/cmd/kube-apiserver|kube-apiserver|$kubernetes|$kube_ldflags"
+  "$kubernetes_pins|k8s.io/kubernetes/cmd/kubectl|kubectl|$kubernetes|$kube_ldflags"
+  "$kubernetes_pins|k8s.io/kubernetes/cmd/kube-controller-manager|kube-controller-manager|$kubernetes|$kube_ldflags"
   "kwok|sigs.k8s.io/kwok/cmd/kwok|kwok|$kwok|-s -w"
   "helm|helm.sh/helm/v4/cmd/helm|helm|$helm|-s -w -X helm.sh/helm/v4/internal/version.version=$helm"
-  "kubernetes|k8s.io/kubernetes/cmd/kube-scheduler|kube-scheduler|$kubernetes|$kube_ldflags"
+  "$kubernetes_pins|k8s.io/kubernetes/cmd/kube-scheduler|kube-scheduler|$kubernetes|$kube_ldflags"
 )
 # kwok does nothing without stages; these ship in its module.
 stages=(
@@ -51,7 +63,7 @@ stages=(
 hash=$({
   uname -sm
   printf '%s\n' "${parts[@]}" "${stages[@]}"
-  for family in etcd helm kubernetes kwok; do cat "$pins/$family/go.mod" "$pins/$family/go.sum"; done
+  for family in etcd helm "$kubernetes_pins" kwok; do cat "$pins/$family/go.mod" "$pins/$family/go.sum"; done
 } | sha256sum | cut -c1-16)
 home=$cache/$hash
 bin=$home/bin
@@ -64,8 +76,15 @@ extender=$bin/extender-$(own_hash extender)
 promtool=$bin/promtool-$(own_hash prometheus)
 health=$bin/health-$(own_hash health)
 
-say() { printf '%s\n' "$*" >&2; }
-fail() { say "upstream: $*"; exit 1; }
+# Our own tools are the same for every minor, and so is what is not Kubernetes.
+ordinary() { env -u BERTH_KUBERNETES "$here/hack/upstream.sh" "$@"; }
+case $other/${1:-} in
+  /* | */ | */--print-bin | */--demo) ;;
+  *)
+    ordinary "$@"
+    exit
+    ;;
+esac
 
 # What a caller asks for is printed; what it does not ask for is built only if that is part of an ordinary call.
 want=
@@ -85,7 +104,7 @@ esac
 # What of our own is to be built.
 demo=
 if [ "$needed" -lt "${#parts[@]}" ]; then demo=1; fi
-if [ -n "$want" ]; then own=("$want"); elif [ -n "$demo" ]; then own=("$extender"); else own=("$oracle" "$extender" "$health" "$promtool"); fi
+if [ -n "$other" ]; then own=(); elif [ -n "$want" ]; then own=("$want"); elif [ -n "$demo" ]; then own=("$extender"); else own=("$oracle" "$extender" "$health" "$promtool"); fi
 parts=("${parts[@]:0:needed}")
 complete=$home/complete${demo:+-demo}
 
@@ -105,6 +124,7 @@ exit_if_ready
 
 command -v go >/dev/null || fail "go is missing; install Go 1.26 or newer from https://go.dev/dl"
 command -v flock >/dev/null || fail "flock is missing; install util-linux"
+[ -z "$other" ] || ordinary
 mkdir -p "$bin"
 exec 9>"$home/lock"
 if ! flock --nonblock 9; then
@@ -140,6 +160,10 @@ build() {
 
 build_parts() {
   local i source stage
+  if [ -n "$other" ]; then
+    source=$(ordinary --print-bin)
+    ln -f "$source/etcd" "$source/kwok" "$source/helm" "$bin"
+  fi
   say "upstream: building ${#parts[@]} parts into $bin (about eight minutes on two cores, once)"
   for i in "${!parts[@]}"; do build "$((i + 1))/${#parts[@]}" "${parts[i]}"; done
   source=$(go_in kwok list -m -f '{{.Dir}}' sigs.k8s.io/kwok)

@@ -85,6 +85,17 @@ fn the_bash_completion_is_a_script_that_bash_reads() {
 }
 
 #[test]
+fn man_pages_need_a_folder_that_is_there() {
+    let folder = Folder::new("man");
+    assert_eq!(berth(&["man", folder.0.to_str().unwrap()]).status.code(), Some(0));
+    let page = std::fs::read_to_string(folder.0.join("berth-simulate.1")).unwrap();
+    assert!(page.contains("engine"), "{page}");
+    let output = berth(&["man", "/nowhere"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).starts_with("error: /nowhere: no man page can be written there: "), "{}", stderr(&output));
+}
+
+#[test]
 fn crd_prints_the_definition() {
     let output = berth(&["crd"]);
     assert_eq!(output.status.code(), Some(0));

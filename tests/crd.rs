@@ -1,8 +1,11 @@
-//! The custom resource definition as generated: the file in `crds/`, the schema's promises, the reasons' documentation.
+//! The custom resource definition as generated: the file in `crds/`, its page, the schema's promises, the reasons' documentation.
 //!
 //! `BERTH_UPDATE=1 cargo test --test crd` writes the file anew.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails where it stands")]
+
+#[path = "crd/reference.rs"]
+mod reference;
 
 use std::fs;
 use std::path::{Path, PathBuf};

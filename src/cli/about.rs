@@ -1,10 +1,12 @@
-//! Commands that print what the program knows by itself: `berth crd`, `berth version`, `berth completion SHELL`.
+//! Commands that say what the program knows by itself: `berth crd`, `berth version`, `berth completion SHELL`, `berth man FOLDER`.
 
 use super::output::{self, Format};
 use super::{Answer, Cli};
+use anyhow::Context;
 use clap::CommandFactory;
 use clap_complete::Shell;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct CrdArgs {
@@ -52,5 +54,18 @@ pub(super) fn completion(args: &CompletionArgs) -> anyhow::Result<Answer> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "berth", &mut script);
     output::print(|out| out.write_all(&script))?;
+    Ok(Answer::Done)
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct ManArgs {
+    /// The folder to write them into; it must be there.
+    folder: PathBuf,
+}
+
+/// Writes `berth.1`, and a page such as `berth-simulate.1` for each command.
+pub(super) fn man(args: &ManArgs) -> anyhow::Result<Answer> {
+    let written = clap_mangen::generate_to(Cli::command(), &args.folder);
+    written.with_context(|| format!("{}: no man page can be written there", args.folder.display()))?;
     Ok(Answer::Done)
 }

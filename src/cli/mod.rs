@@ -1,4 +1,4 @@
-//! The command line: a file for each command (`about` for the three smallest), and how answers are printed.
+//! The command line: a file for each command (`about` for the smallest), and how answers are printed.
 //!
 //! Started as `kubectl-berth`, the program is a plugin of kubectl and calls itself `kubectl berth`.
 //!
@@ -18,6 +18,7 @@ mod output;
 mod program;
 mod simulate;
 mod status;
+mod threads;
 
 pub use convert::{converted, converted_back};
 pub use inputs::{Calls, InputError, Inputs, inputs_from};
@@ -63,6 +64,9 @@ enum Command {
     Version(about::VersionArgs),
     /// Print a completion script for a shell.
     Completion(about::CompletionArgs),
+    /// Write man pages into a folder, for those who package the program.
+    #[command(hide = true)]
+    Man(about::ManArgs),
 }
 
 /// The command line of this process, or the exit code if there is nothing to run: help or a usage error was printed, or
@@ -107,6 +111,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Crd(args) => about::crd(&args),
         Command::Version(args) => about::version(&args),
         Command::Completion(args) => about::completion(&args),
+        Command::Man(args) => about::man(&args),
     };
     match result {
         Ok(answer) => answer.into(),

@@ -1,6 +1,6 @@
 //! `berth operator`: the controller and its workers.
 
-use super::{Answer, calling::AllowArgs};
+use super::{Answer, calling::AllowArgs, threads};
 use crate::operator::{self, Options, OwnPod};
 use anyhow::Context;
 use berth_cluster::lease::{Identity, Timing, TimingError};
@@ -145,7 +145,11 @@ pub(super) fn run(args: Args) -> anyhow::Result<Answer> {
     let logs = init_logs(args.log_format, &args.log_level).map_err(|error| anyhow::anyhow!("{error}"))?;
     let options = options(args, logs.clone())?;
     tracing::debug!(limit = raise_open_files(), "open files");
+    let threads = threads::of_event_loop(threads::cores());
+    tracing::debug!(threads, "event loop");
     let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(threads)
+        .max_blocking_threads(threads::WAITING)
         .enable_all()
         .build()
         .context("no threads for the operator: raise the process's limit of threads")?;

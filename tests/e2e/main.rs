@@ -30,6 +30,7 @@ mod last_good;
 mod leadership;
 mod load;
 mod metrics;
+mod minor;
 mod objects;
 mod overbooking;
 mod placing;

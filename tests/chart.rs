@@ -428,6 +428,7 @@ fn every_line_of_the_values_has_a_comment_above_it() {
         "dashboards:",
         "labels:",
         "probes:",
+        "debug:",
         "networkPolicy:",
         "flowSchemas:",
         "requests:",

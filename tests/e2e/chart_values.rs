@@ -146,7 +146,7 @@ fn tried(plane: &ControlPlane, objects: &[Value]) -> Outcome {
     let file = plane.dir().join("rendered.json");
     let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": objects});
     std::fs::write(&file, list.to_string()).unwrap();
-    let strict = ["apply", "--server-side", "--dry-run=server", "--validate=strict", "-n", HOME, "-f"];
+    let strict = ["apply", "--server-side", "--dry-run=server", "--validate=strict", "-f"];
     plane.kubectl(&[&strict[..], &[file.to_str().unwrap()]].concat()).unwrap()
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use berth_lab::ControlPlane;
+use berth_lab::{ControlPlane, NodeSpec};
 use serde_json::{Value, json};
 
 use crate::cluster::{HOME, binary, own_plane, serving, terminate};
@@ -39,6 +39,7 @@ fn it_tells_a_cluster_that_is_well_from_one_that_is_not_and_from_one_that_it_can
         &["not well", "there is no lease kube-system/berth.scheduling.berth.dev", "do: kubectl -n berth-system"],
     );
 
+    plane.create_nodes(1, |_| NodeSpec::new("n0", "zone-a", "8", "32Gi")).unwrap();
     let mut operator = serving(&plane, "berth-0", &[]);
     plane.api.post(PROFILES, &profile("batch", &json!({}))).unwrap();
     wait_reason(&plane, "batch", "Ready", "Serving");

@@ -82,8 +82,7 @@ fn left(stage: &mut Stage) -> String {
             assert!(page.lines().any(|line| is_of(line, name)), "{name}: no such series");
         }
         let mut left = String::new();
-        for line in page.lines().filter(|line| UNDER_WAY.iter().any(|name| is_of(line, name)) && !line.ends_with(" 0"))
-        {
+        for line in page.lines().filter(|line| UNDER_WAY.iter().any(|name| is_of(line, name)) && !is_zero(line)) {
             let _ = writeln!(left, "{line}");
         }
         if left.is_empty() || Instant::now() > end {
@@ -96,4 +95,8 @@ fn left(stage: &mut Stage) -> String {
 /// Whether the line is a sample of the series.
 fn is_of(line: &str, name: &str) -> bool {
     line.split(['{', ' ']).next() == Some(name)
+}
+
+fn is_zero(line: &str) -> bool {
+    line.rsplit(' ').next().and_then(|value| value.parse::<f64>().ok()) == Some(0.0)
 }

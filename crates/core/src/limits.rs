@@ -96,7 +96,8 @@ pub const TOP_REASONS: usize = 10;
 pub const PROFILES: usize = 64;
 
 /// How long a worker has decided nothing when it gives its caches back, up to some 80 MiB: filling them again takes a decision or two
-/// some milliseconds longer.
+/// some milliseconds longer. While it decides, it gives back once in so long what it has not used since the last time: shapes of pods
+/// go out of use with their Job, and a cache would fill with them.
 pub const IDLE_AFTER: Duration = Duration::from_mins(1);
 
 /// How often pods that stay unschedulable too long are looked for. After `pkg/scheduler/backend/queue`.

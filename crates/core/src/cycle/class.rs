@@ -139,7 +139,7 @@ impl CachedRows {
 }
 
 /// Classes by shape, bounded by the bytes of their rows and shapes. The least recently used class is evicted and hands its columns
-/// to the next.
+/// to the next. A class that nobody uses goes with time: pods of a shape that has the name of their Job never come back.
 ///
 /// A shape gets a class of its own when it comes back soon. Until then it is judged in one scratch class, whose columns
 /// stay warm in the processor's cache: a thousand different pods would otherwise write a thousand cold tables for nothing.
@@ -153,6 +153,8 @@ pub(super) struct ClassCache {
     /// By slot: the value of `uses` when the class was last used.
     last_used: Vec<u64>,
     uses: u64,
+    /// The value of `uses` when [`Self::age`] was called last.
+    aged: u64,
     /// Bytes of all classes.
     bytes: usize,
     scratch: Option<Class>,
@@ -258,16 +260,34 @@ impl ClassCache {
         while self.bytes > budget
             && let Some(oldest) = (0..self.last_used.len()).min_by_key(|slot| self.last_used[*slot])
         {
-            self.last_used.swap_remove(oldest);
-            let class = self.classes.swap_remove(oldest);
-            self.bytes -= class.bytes();
-            self.slots.remove(&Arc::as_ptr(&class.resolved.shape));
-            if let Some(moved) = self.classes.get(oldest) {
-                self.slots.insert(Arc::as_ptr(&moved.resolved.shape), oldest);
-            }
-            rows = Some(class.rows);
+            rows = Some(self.remove(oldest).rows);
         }
         rows
+    }
+
+    /// Gives back the classes that were not used since the last call. O(classes).
+    pub(super) fn age(&mut self) {
+        let stale = std::mem::replace(&mut self.aged, self.uses);
+        let mut slot = 0;
+        while let Some(used) = self.last_used.get(slot) {
+            if *used <= stale {
+                self.remove(slot);
+            } else {
+                slot += 1;
+            }
+        }
+    }
+
+    /// The last class takes over the slot.
+    fn remove(&mut self, slot: usize) -> Class {
+        self.last_used.swap_remove(slot);
+        let class = self.classes.swap_remove(slot);
+        self.bytes -= class.bytes();
+        self.slots.remove(&Arc::as_ptr(&class.resolved.shape));
+        if let Some(moved) = self.classes.get(slot) {
+            self.slots.insert(Arc::as_ptr(&moved.resolved.shape), slot);
+        }
+        class
     }
 }
 
@@ -277,6 +297,29 @@ mod tests {
     use crate::ledger::Ledger;
     use crate::profile::CompiledProfile;
     use crate::testing::{node, shape};
+
+    #[test]
+    fn classes_that_nobody_uses_go_with_time() {
+        let mut ledger = Ledger::new();
+        ledger.apply_node(&node("a", 1000, 1 << 30, 10));
+        let profile = CompiledProfile::default_preset("test");
+        let (cx, mut classes) = (PluginContext { profile: &profile, ledger: &ledger }, ClassCache::default());
+        let shapes: Vec<Arc<PodShape>> = (0..4).map(|_| Arc::new(shape())).collect();
+        for shape in shapes.iter().chain(&shapes) {
+            classes.get(cx, shape);
+        }
+        assert_eq!(classes.classes.len(), 4);
+        for (used, left) in [(1, 4), (1, 1), (3, 2), (3, 1)] {
+            classes.get(cx, &shapes[used]);
+            classes.age();
+            // A shape whose class went gets one again when it comes back soon.
+            classes.get(cx, &shapes[used]);
+            assert_eq!(classes.classes.len(), left, "{used}");
+            let kept: usize = classes.classes.iter().map(Class::bytes).sum();
+            assert_eq!(classes.bytes, kept);
+        }
+        assert_eq!(classes.slots.len(), 1);
+    }
 
     #[test]
     fn classes_of_large_pods_take_a_bounded_number_of_bytes() {

@@ -129,6 +129,12 @@ impl Scheduler {
         std::mem::take(&mut self.used)
     }
 
+    /// Gives back what was not used since the last call: decisions are the same without.
+    pub fn age(&mut self) {
+        self.classes.age();
+        self.tables.age();
+    }
+
     /// Gives back what makes the next decision cheap: it is the same without.
     pub fn shed(&mut self) {
         self.classes.clear();

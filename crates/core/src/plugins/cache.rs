@@ -67,7 +67,8 @@ thread_local! {
     static LOOKED_AT: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// Values by key, bounded by bytes: the least recently used go first. What the present round used stays, whatever the bound.
+/// Values by key, bounded by bytes: the least recently used go first, and what nobody has used since the last but one call of
+/// [`Recent::age`]. What the present round used stays, whatever the bound.
 ///
 /// A slot belongs to its key until [`Recent::shed`] takes it away.
 #[derive(Debug)]
@@ -77,6 +78,10 @@ pub(crate) struct Recent<K, V> {
     free: Vec<usize>,
     bytes: usize,
     round: u64,
+    /// The round in which [`Self::age`] was called last.
+    aged: u64,
+    /// What was used in this round last, or before, goes at the next [`Self::shed`].
+    stale: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -90,7 +95,15 @@ struct Entry<K, V> {
 
 impl<K, V> Default for Recent<K, V> {
     fn default() -> Self {
-        Self { slots: FxHashMap::default(), entries: Vec::new(), free: Vec::new(), bytes: 0, round: 0 }
+        Self {
+            slots: FxHashMap::default(),
+            entries: Vec::new(),
+            free: Vec::new(),
+            bytes: 0,
+            round: 0,
+            aged: 0,
+            stale: None,
+        }
     }
 }
 
@@ -101,6 +114,12 @@ impl<K: Eq, V> Recent<K, V> {
     /// Begins a round: from here on, what is not used again may go.
     pub(crate) fn begin_round(&mut self) {
         self.round += 1;
+    }
+
+    /// Has the next [`Self::shed`] give back what was not used since the last call of this.
+    pub(crate) fn age(&mut self) {
+        self.stale = Some(self.aged);
+        self.aged = self.round;
     }
 
     pub(crate) const fn round(&self) -> u64 {
@@ -141,19 +160,21 @@ impl<K: Eq, V> Recent<K, V> {
         }
     }
 
-    /// Where more than `budget` bytes are kept, gives the oldest entries back until a sixteenth of it is free; `gone` is told of
-    /// each. O(entries): the next such look at all of them comes when that is full.
+    /// Where more than `budget` bytes are kept, gives the oldest entries back until a sixteenth of it is free, and those that
+    /// [`Self::age`] has found old; `gone` is told of each. O(entries): the next such look at all of them comes when that is full.
     pub(crate) fn shed(&mut self, budget: usize, mut gone: impl FnMut(usize, &K)) {
-        if self.bytes <= budget {
+        let stale = self.stale.take();
+        if self.bytes <= budget && stale.is_none() {
             return;
         }
+        let most = if self.bytes > budget { with_room(budget) } else { budget };
         let used = self.entries.iter().enumerate().filter_map(|(slot, entry)| Some((entry.as_ref()?.used, slot)));
         let mut oldest: Vec<(u64, usize)> = used.filter(|(used, _)| *used < self.round).collect();
         #[cfg(test)]
         LOOKED_AT.set(LOOKED_AT.get() + self.entries.len());
         oldest.sort_unstable();
-        for (_, slot) in oldest {
-            if self.bytes <= with_room(budget) {
+        for (used, slot) in oldest {
+            if self.bytes <= most && stale.is_none_or(|stale| used > stale) {
                 return;
             }
             let Some(entry) = self.entries[slot].take() else { continue };
@@ -377,6 +398,27 @@ mod tests {
         recent.shed(0, |_, _| ());
         assert_eq!(recent.values().collect::<String>(), "ad", "used in this round");
         assert!(recent.find(&key(3)).is_none() && recent.find(&key(1)).is_some());
+    }
+
+    #[test]
+    fn what_nobody_uses_goes_with_time() {
+        let mut recent: Recent<u8, char> = Recent::default();
+        for (key, value) in [(1, 'a'), (2, 'b')] {
+            recent.begin_round();
+            insert(&mut recent, key, value);
+        }
+        let mut shed_after_a_while = |used| {
+            recent.age();
+            recent.begin_round();
+            recent.find(&key(used));
+            recent.begin_round();
+            recent.shed(usize::MAX, |_, _| ());
+            recent.values().collect::<String>()
+        };
+        assert_eq!(shed_after_a_while(1), "ab", "both were used since the beginning");
+        assert_eq!(shed_after_a_while(1), "a");
+        assert_eq!(shed_after_a_while(2), "a", "used between the last two calls");
+        assert_eq!(shed_after_a_while(2), "");
     }
 
     #[test]

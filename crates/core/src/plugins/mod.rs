@@ -165,6 +165,13 @@ pub(crate) struct Relations<'t> {
 }
 
 impl Tables {
+    /// Has the next decisions give back what was not used since the last call.
+    pub(crate) fn age(&mut self) {
+        self.spread.age();
+        self.affinity.age();
+        self.selector_spread.age();
+    }
+
     /// PreFilter of the relational plugins, in upstream's order.
     pub(crate) fn pre_filter<'t>(
         &'t mut self,

@@ -81,6 +81,10 @@ impl Zones {
 }
 
 impl Tables {
+    pub(crate) fn age(&mut self) {
+        self.counters.age();
+    }
+
     /// Writes the scores of the `feasible` nodes into `out`. False for a pod that has spread constraints of its own.
     pub(crate) fn score(
         &mut self,

@@ -154,6 +154,8 @@ pub struct Worker {
     next_sweep: Option<Time>,
     /// When something was last decided, unless its caches were given back since.
     decided_at: Option<Time>,
+    /// When what had not been used for long was given back last.
+    aged_at: Option<Time>,
     totals: Totals,
     heaviest: HeaviestLook,
     measures: Box<Measures>,
@@ -186,6 +188,7 @@ impl Worker {
             last_attempt: 0,
             next_sweep: None,
             decided_at: None,
+            aged_at: None,
             totals: Totals::default(),
             heaviest: HeaviestLook::default(),
             measures: Box::default(),
@@ -314,10 +317,14 @@ impl Worker {
         self.decided_at.map(|at| at + IDLE_AFTER)
     }
 
-    /// After some time without a decision, gives back what is kept for the next one.
+    /// After some time without a decision, gives back what is kept for the next one; and from time to time what decisions do not use.
     fn rest(&mut self, now: Time) {
         if self.scheduler.take_used() {
             self.decided_at = Some(now);
+            if self.aged_at.is_none_or(|at| at + IDLE_AFTER <= now) {
+                self.aged_at = Some(now);
+                self.scheduler.age();
+            }
         } else if self.rests_at().is_some_and(|at| at <= now) {
             self.decided_at = None;
             self.scheduler.shed();

@@ -258,6 +258,10 @@ pub(crate) struct Layouts {
 }
 
 impl Layouts {
+    pub(crate) fn age(&mut self) {
+        self.recent.age();
+    }
+
     /// The layout of `key` as of now; none where `may_be_none` and no node has one of the required labels. O(1), or O(nodes)
     /// where labels (or taints that matter) changed.
     pub(crate) fn get(

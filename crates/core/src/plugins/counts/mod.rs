@@ -207,6 +207,10 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
+    pub(crate) fn age(&mut self) {
+        self.recent.age();
+    }
+
     /// Follows the change log to its end and begins a round: counters asked for from here on are not replaced until the next.
     pub(crate) fn catch_up(&mut self, ledger: &Ledger, work: &mut Work) -> Result<(), Stop> {
         self.recent.begin_round();

@@ -26,6 +26,10 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
+    pub(crate) fn age(&mut self) {
+        self.counts.age();
+    }
+
     /// Prepares for an attempt: counts found from here on stay until the next attempt.
     pub(super) fn begin(&mut self) {
         self.counts.begin_round();

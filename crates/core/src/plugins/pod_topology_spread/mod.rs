@@ -35,6 +35,11 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
+    pub(crate) fn age(&mut self) {
+        self.layouts.age();
+        self.counters.age();
+    }
+
     /// PreFilter: `None` where the pod has no hard constraint.
     pub(crate) fn prepare<'t>(
         &'t mut self,

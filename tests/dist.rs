@@ -113,7 +113,7 @@ fn every_file_of_a_release_has_its_checksum() {
 fn archives_hold_what_users_install_and_no_owner_or_time_of_a_build() {
     let list = |archive: String| ran("tar", &["--list", "--gzip", "--file", &archive], release());
     let wanted = "LICENSE\nberth\ncompletion/\ncompletion/_berth\ncompletion/berth.bash\ncompletion/berth.fish\nman/\n";
-    let pages: String = PAGES.iter().map(|page| format!("man/{page}.1\n")).collect();
+    let pages = PAGES.map(|page| format!("man/{page}.1\n")).concat();
     assert_eq!(list(format!("{}.tar.gz", name())), format!("{wanted}{pages}"));
     assert_eq!(list(format!("{}_debug.tar.gz", name())), "berth.debug\n");
     let archive = format!("{}.tar.gz", name());

@@ -15,6 +15,7 @@ mod live;
 mod operator;
 mod orphans;
 mod output;
+mod page;
 mod program;
 mod simulate;
 mod status;

@@ -5,12 +5,13 @@ use super::calling::{CallArgs, Caller};
 use super::inputs::{self, Calls, InputArgs, Pair};
 use super::output::Align::{Left, Right};
 use super::output::{self, Format, Table, counted, some_of};
+use super::page;
 use berth_convert::shell_word;
 use berth_core::{ledger::NodeTable, profile::CompiledProfile};
-use berth_simulate::{self as simulate, Cluster, Comparison, Fate, Outcome, PodReport, Side};
+use berth_simulate::{self as simulate, Cluster, Comparison, Fate, Options, Outcome, PodReport, Side};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -35,6 +36,10 @@ pub(super) struct Args {
     /// Fixes how ties between equally good nodes are broken.
     #[arg(long, default_value_t = 0, value_name = "N")]
     seed: u64,
+    /// Also write a page for a browser: a map of the nodes before and after, pods by profile with the nodes that were best for
+    /// each, and the queue step by step. One file, which loads nothing.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// The form of the answer.
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
@@ -50,6 +55,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Answer> {
     let outcome = place(args, &inputs.cluster, &inputs.profiles, &inputs.calls)?;
     let took = started.elapsed();
     output::answer(args.output, &outcome.report, |out| write_text(out, &outcome, args, took))?;
+    if let Some(file) = &args.html {
+        let headline = headline(&outcome, outcome.ledger.nodes().len());
+        page::write(file, &page::simulated(&inputs.cluster, &inputs.profiles, &outcome, &headline, &inputs.notes))?;
+    }
     Ok(if outcome.report.summary.unschedulable > 0 { Answer::No } else { Answer::Done })
 }
 
@@ -61,17 +70,23 @@ fn compare_two(args: &Args) -> anyhow::Result<Answer> {
     let second = outcome(1)?;
     let comparison = simulate::compare(names, &first.report, &second.report);
     output::answer(args.output, &comparison, |out| write_comparison(out, &comparison))?;
+    if let Some(file) = &args.html {
+        let names = [&*comparison.first.profile, &*comparison.second.profile];
+        page::write(file, &page::compared(&cluster, &profiles[1], names, [&first, &second], &notes))?;
+    }
     Ok(if comparison.no_longer_fit.is_empty() { Answer::Done } else { Answer::No })
 }
 
 /// Places the pods, and prints a note for each extender that was not asked or failed.
 fn place(args: &Args, cluster: &Cluster, profiles: &[Arc<CompiledProfile>], calls: &Calls) -> anyhow::Result<Outcome> {
+    // A page shows every step; without one none is kept.
+    let options = Options { seed: args.seed, record: args.html.is_some(), ..Options::default() };
     if !args.calls.call_extenders {
         output::notes(&simulate::unasked(cluster, profiles));
-        return Ok(simulate::run(cluster, profiles, args.seed));
+        return Ok(simulate::run_with(cluster, profiles, options));
     }
     let mut caller = Caller::new(&args.calls, profiles, calls)?;
-    let outcome = simulate::run_asking(cluster, profiles, args.seed, &mut caller);
+    let outcome = simulate::run_with(cluster, profiles, Options { extenders: Some(&mut caller), ..options });
     output::notes(&caller.troubles(profiles));
     Ok(outcome)
 }

@@ -106,7 +106,7 @@ pub(crate) fn untolerated<'a>(pod: &'a Pod, node: &'a Node) -> impl Iterator<Ite
 }
 
 /// A taint as kubectl writes it: `key=value:Effect`.
-pub(crate) fn spelled(taint: &Taint) -> String {
+pub fn spelled(taint: &Taint) -> String {
     let value = if taint.value.is_empty() { String::new() } else { format!("={}", taint.value) };
     format!("{}{value}:{:?}", taint.key, taint.effect)
 }

@@ -19,12 +19,13 @@ mod quantity;
 mod report;
 
 pub use changes::{Change, ChangeKind};
-pub use detail::{Detail, detail, hard_taints};
+pub use detail::{Detail, detail, hard_taints, spelled as spelled_taint};
 pub use further::{SEARCHED, add_changes, add_preemption, add_why};
 pub use next::Next;
 pub use report::{CandidateReport, FilterReport, NodeReport, PodReport, PreemptionReport, Report, ScoredNode, Why};
 
 use berth_core::cycle::{self, Explanation, Judgement, NodeAnswer};
+use berth_core::ledger::Ledger;
 use berth_core::model::{Pod, PodKey, Str};
 use berth_core::profile::CompiledProfile;
 use berth_simulate::{Cluster, not_served, serving};
@@ -42,14 +43,18 @@ pub fn explain(cluster: &Cluster, profiles: &[Arc<CompiledProfile>], only: Optio
 pub fn explain_those(cluster: &Cluster, profiles: &[Arc<CompiledProfile>], wanted: impl Fn(&Pod) -> bool) -> Report {
     let ledger = cluster.ledger();
     let wanted = cluster.pending().into_iter().filter(|pod| wanted(pod));
-    let pods = wanted.map(|pod| match serving(profiles, pod) {
+    Report { pods: wanted.map(|pod| explain_one(&ledger, profiles, pod)).collect() }
+}
+
+/// Explains `pod` alone against `ledger`. O(nodes), in time and in what the answer takes.
+pub fn explain_one(ledger: &Ledger, profiles: &[Arc<CompiledProfile>], pod: &Pod) -> PodReport {
+    match serving(profiles, pod) {
         None => PodReport::not_judged(pod, None, not_served(profiles, pod)),
         Some(profile) => {
-            let explanation = cycle::explain(profile, &ledger, &Arc::new(Pod::clone(pod)));
+            let explanation = cycle::explain(profile, ledger, &Arc::new(Pod::clone(pod)));
             from_engine(pod, &profile.name, explanation)
         }
-    });
-    Report { pods: pods.collect() }
+    }
 }
 
 fn from_engine(pod: &Pod, profile: &Str, explanation: Explanation) -> PodReport {

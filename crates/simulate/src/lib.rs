@@ -6,10 +6,12 @@
 
 mod report;
 mod run;
+mod timeline;
 mod volumes;
 
 pub use report::{Comparison, Fate, Moved, OnlyOne, PodReport, Report, Side, Summary, compare};
-pub use run::{Extenders, Outcome, run, run_asking, unasked};
+pub use run::{Extenders, Options, Outcome, run, run_with, unasked};
+pub use timeline::{Change, Event};
 
 use berth_core::ledger::{Ledger, Object};
 use berth_core::model::{Node, Pod};

@@ -1,3 +1,4 @@
+use super::timeline::{Change, Event, bound, nominated};
 use super::{Cluster, Fate, PodReport, Report, not_served, serving, volumes};
 use berth_core::io::{
     self, BindOutcome, BindRequest, Effect, EvictRequest, EvictionOutcome, ExtenderError, ExtenderQuestion,
@@ -35,6 +36,19 @@ pub struct Outcome {
     pub ledger: Ledger,
     /// How much virtual time passed.
     pub elapsed: Duration,
+    /// Every step, in order; empty unless the run was told to record.
+    pub timeline: Vec<Event>,
+}
+
+/// How a run is done; the default asks nobody and records nothing.
+#[derive(Default)]
+pub struct Options<'a> {
+    /// Fixes how ties between equally good nodes are broken.
+    pub seed: u64,
+    /// Answers for the profiles' extenders, if they are asked. Binds that are an extender's are done here.
+    pub extenders: Option<&'a mut dyn Extenders>,
+    /// Whether every step is kept: some hundred bytes for each, beside the pods that they share.
+    pub record: bool,
 }
 
 /// What is known of one pending pod during the run.
@@ -71,25 +85,12 @@ struct SteppedWorker {
 ///
 /// `seed` fixes how ties between equally good nodes are broken. No extender is asked; see [`unasked`](super::unasked).
 pub fn run(cluster: &Cluster, profiles: &[Arc<CompiledProfile>], seed: u64) -> Outcome {
-    start(cluster, profiles, seed, None)
+    run_with(cluster, profiles, Options { seed, ..Options::default() })
 }
 
-/// As [`run`], with `extenders` answering for the profiles' extenders. Binds that are an extender's are done here.
-pub fn run_asking(
-    cluster: &Cluster,
-    profiles: &[Arc<CompiledProfile>],
-    seed: u64,
-    extenders: &mut dyn Extenders,
-) -> Outcome {
-    start(cluster, profiles, seed, Some(extenders))
-}
-
-fn start(
-    cluster: &Cluster,
-    profiles: &[Arc<CompiledProfile>],
-    seed: u64,
-    extenders: Option<&mut dyn Extenders>,
-) -> Outcome {
+/// As [`run`], as `options` say.
+pub fn run_with(cluster: &Cluster, profiles: &[Arc<CompiledProfile>], options: Options<'_>) -> Outcome {
+    let Options { seed, extenders, record } = options;
     let mut sorted: Vec<&Arc<CompiledProfile>> = profiles.iter().collect();
     sorted.sort_by(|a, b| a.name.cmp(&b.name));
     let workers = sorted.iter().enumerate().map(|(i, profile)| {
@@ -115,10 +116,12 @@ fn start(
         // Backoff ends on whole seconds, so one lasts a second more at most.
         patience: longest_backoff + Duration::from_secs(2),
         progress: BTreeMap::new(),
+        timeline: record.then(Vec::new),
     };
     run.until_quiet();
     let report = run.report(cluster, profiles);
-    Outcome { report, elapsed: run.now.since(Time::ZERO), ledger: run.ledger.into_inner() }
+    let timeline = run.timeline.take().unwrap_or_default();
+    Outcome { report, elapsed: run.now.since(Time::ZERO), ledger: run.ledger.into_inner(), timeline }
 }
 
 struct Run<'a> {
@@ -134,6 +137,8 @@ struct Run<'a> {
     patience: Duration,
     /// By uid.
     progress: BTreeMap<Str, Progress>,
+    /// Every step so far, if they are recorded.
+    timeline: Option<Vec<Event>>,
 }
 
 impl Run<'_> {
@@ -180,12 +185,13 @@ impl Run<'_> {
                 progress.node = Some(node.clone());
                 progress.refusal = None;
                 self.note_change();
-                let bound = Pod { node_name: Some(node), nominated_node: None, ..Pod::clone(&pod) };
-                self.ledger.borrow_mut().apply_pod(bound);
+                self.record(|| Change::Placed { pod: pod.clone(), node: node.clone() });
+                self.ledger.borrow_mut().apply_pod(bound(&pod, node));
                 self.workers[at].inputs.push(Input::BindEnded { attempt, outcome: BindOutcome::Bound });
                 true
             }
             Effect::BindVolumes(VolumeRequest { attempt, node, writes, .. }) => {
+                self.record(|| Change::Volumes { node: node.clone(), writes: Box::new(writes.clone()) });
                 volumes::settle(&mut self.ledger.borrow_mut(), &writes, &node);
                 self.workers[at].inputs.push(Input::VolumesWritten { attempt, outcome: VolumesOutcome::Written });
                 true
@@ -210,6 +216,7 @@ impl Run<'_> {
                 progress.attempts += u32::from(attempted);
                 let (reason, message) = (reason.as_str().to_owned(), message_of(&text));
                 progress.refusal = Some(LastRefusal { reason, message, attempted, changes: self.changes });
+                self.record(|| Change::Refused { pod: pod.clone() });
                 self.write_nomination(&pod, nomination)
             }
         }
@@ -221,6 +228,7 @@ impl Run<'_> {
         let progress = self.progress.entry(preemptor.uid.clone()).or_default();
         progress.victims.extend(victims.iter().chain(taken_back).map(|victim| victim.key.to_string()));
         for victim in victims {
+            self.record(|| Change::Removed { uid: victim.uid.clone() });
             self.ledger.borrow_mut().delete_pod(&victim.uid);
             // A victim that was placed in this run is in the report, too.
             if let Some(progress) = self.progress.get_mut(&victim.uid) {
@@ -236,7 +244,7 @@ impl Run<'_> {
 
     /// Applies the nomination that comes with a refusal. Victims that were terminating already vanish with it; returns whether
     /// some did.
-    fn write_nomination(&mut self, pod: &Pod, nomination: NominatedNode) -> bool {
+    fn write_nomination(&mut self, pod: &Arc<Pod>, nomination: NominatedNode) -> bool {
         let node = match nomination {
             NominatedNode::Keep => return false,
             NominatedNode::Clear => {
@@ -258,14 +266,25 @@ impl Run<'_> {
             ledger.delete_pod(uid);
         }
         drop(ledger);
+        for uid in &terminating {
+            self.record(|| Change::Removed { uid: uid.clone() });
+        }
         if !terminating.is_empty() {
             self.note_change();
         }
         !terminating.is_empty()
     }
 
-    fn see_nominated(&self, pod: &Pod, node: Option<Str>) {
-        self.ledger.borrow_mut().apply_pod(Pod { nominated_node: node, ..Pod::clone(pod) });
+    fn see_nominated(&mut self, pod: &Arc<Pod>, node: Option<Str>) {
+        self.record(|| Change::Nominated { pod: pod.clone(), node: node.clone() });
+        self.ledger.borrow_mut().apply_pod(nominated(pod, node));
+    }
+
+    fn record(&mut self, change: impl FnOnce() -> Change) {
+        let at = self.now.since(Time::ZERO);
+        if let Some(timeline) = &mut self.timeline {
+            timeline.push(Event { at, change: change() });
+        }
     }
 
     /// Something changed, so that pods that were refused are tried again.

@@ -2,12 +2,15 @@
 
 mod text;
 
+pub(super) use text::{Reason, in_words, reasons};
+
 use super::live::{self, Loaded, SourceArgs};
 use super::output::{self, Format, counted};
-use super::{Answer, now_unix_us};
+use super::{Answer, now_unix_us, page};
 use anyhow::bail;
 use berth_core::model::{Pod, PodKey};
 use berth_explain::{self as explain, SEARCHED};
+use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,8 +26,8 @@ Examples:
   # Every pending pod of every namespace, for a machine.
   berth explain -A -o json
 
-  # Without a cluster, from manifests.
-  berth explain -f cluster.yaml --pod ci/train-7";
+  # Without a cluster, from manifests, and as a page for a browser.
+  berth explain -f cluster.yaml --pod ci/train-7 --html train-7.html";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -49,6 +52,10 @@ pub(super) struct Args {
     /// Nodes to show for each pod in the text form; 0 shows all. JSON always has all.
     #[arg(long, default_value_t = 20, value_name = "N")]
     max_nodes: usize,
+    /// Also write a page for a browser: a map of the nodes, and of each pod its best nodes, who refuses it, and what would place
+    /// it. One file, which loads nothing.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// The form of the answer.
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
@@ -106,6 +113,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Answer> {
         }
     }
     output::answer(args.output, &report, |out| text::write(out, &report, &loaded, args))?;
+    if let Some(file) = &args.html {
+        page::write(file, &page::explained(cluster, profiles, &report, &loaded.inputs.notes))?;
+    }
     Ok(Answer::Done)
 }
 

@@ -73,8 +73,16 @@ fn write_judged(out: &mut dyn Write, report: &PodReport, nodes: &[NodeReport], v
     }
 }
 
-/// Each reason with the number of nodes that gave it and the facts behind it, most frequent first.
-fn write_reasons(out: &mut dyn Write, nodes: &[NodeReport], view: &View<'_>) -> io::Result<()> {
+/// A reason, who gives it, what it is about if that is a resource, and the nodes that gave it, by name.
+pub(in crate::cli) struct Reason<'a> {
+    pub(in crate::cli) plugin: &'a str,
+    pub(in crate::cli) text: &'a str,
+    pub(in crate::cli) resource: Option<&'a Str>,
+    pub(in crate::cli) nodes: Vec<&'a str>,
+}
+
+/// The reasons for which `nodes` refuse a pod, most frequent first.
+pub(in crate::cli) fn reasons(nodes: &[NodeReport]) -> Vec<Reason<'_>> {
     let mut by_reason: BTreeMap<(&str, &str, Option<&Str>), Vec<&str>> = BTreeMap::new();
     for node in nodes {
         if let NodeReport::Refused { name, refusal: FilterReport { plugin, reasons, lacking, .. } } = node {
@@ -85,10 +93,16 @@ fn write_reasons(out: &mut dyn Write, nodes: &[NodeReport], view: &View<'_>) -> 
     }
     let mut rows: Vec<_> = by_reason.into_iter().collect();
     rows.sort_by(|a, b| (b.1.len(), a.0).cmp(&(a.1.len(), b.0)));
+    let rows = rows.into_iter();
+    rows.map(|((plugin, text, resource), nodes)| Reason { plugin, text, resource, nodes }).collect()
+}
+
+/// Each reason with the number of nodes that gave it and the facts behind it, most frequent first.
+fn write_reasons(out: &mut dyn Write, nodes: &[NodeReport], view: &View<'_>) -> io::Result<()> {
     let mut table = Table::new(2, [("", Right), ("", Left), ("", Left)]);
-    for ((plugin, reason, resource), nodes) in rows {
+    for Reason { plugin, text, resource, nodes } in reasons(nodes) {
         let facts = in_words(&view.detail(plugin, resource, &nodes));
-        table.row([nodes.len().to_string(), reason.to_owned(), facts]);
+        table.row([nodes.len().to_string(), text.to_owned(), facts]);
     }
     table.write(out)
 }
@@ -354,7 +368,8 @@ fn scored(nodes: &[NodeReport]) -> impl Iterator<Item = &ScoredNode> {
     })
 }
 
-fn in_words(detail: &Detail) -> String {
+/// The facts behind a reason, as half a sentence.
+pub(in crate::cli) fn in_words(detail: &Detail) -> String {
     match detail {
         Detail::Resource { name, requested, most_free } => {
             let free = |(node, free): &(String, i64)| format!("; most free: {} on {node}", amount(name, *free));

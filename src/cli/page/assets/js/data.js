@@ -25,7 +25,6 @@ const FATES = [
 ];
 const FATE = { running: 0, placed: 1, unschedulable: 2, preempted: 3, gated: 4, held: 5, evicted: 6, fits: 7, pending: 8 };
 const EVENT = { placed: 0, refused: 1, removed: 2 };
-const CORDONED = 1, TAINTED = 2;
 
 const podName = (pod) => `${texts[pods.namespace[pod]]}/${texts[pods.name[pod]]}`;
 const nodeName = (node) => texts[nodes.name[node]];

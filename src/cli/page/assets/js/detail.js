@@ -109,7 +109,7 @@ function changes(answer) {
 const PODS_SHOWN = 200;
 
 function nodeDetail(node, moment, open) {
-  const flags = [nodes.flags[node] & CORDONED ? "cordoned" : "", texts[nodes.taints[node]] ? `taints ${texts[nodes.taints[node]]}` : ""].filter(Boolean);
+  const flags = [nodes.cordoned[node] ? "cordoned" : "", texts[nodes.taints[node]] ? `taints ${texts[nodes.taints[node]]}` : ""].filter(Boolean);
   const here = [];
   for (let pod = 0; pod < podCount; pod++) if (moment.where[pod] === node) here.push(pod);
   const known = resources.map((_, r) => r).filter((r) => nodes.allocatable[r][node] > 0 || moment.now.used[r][node] > 0);

@@ -73,7 +73,7 @@ const byName = (a, b) => collator.compare(nodeName(a), nodeName(b));
 function legend(changed) {
   const [names, words] = changed ? [CHANGES, CHANGE_NAMES] : [FILLS, STEP_NAMES];
   const entries = names.map((name, i) => make("span", {}, make("i", { class: "swatch", background: `var(--${name})` }), words[i]));
-  if (nodes.flags.some((flag) => flag & CORDONED)) entries.push(make("span", {}, make("i", { class: "swatch hatched" }), "cordoned"));
+  if (nodes.cordoned.some(Boolean)) entries.push(make("span", {}, make("i", { class: "swatch hatched" }), "cordoned"));
   byId("legend").replaceChildren(...entries);
 }
 
@@ -124,7 +124,7 @@ function showTip(node, x, y) {
   if (node < 0) { tipped = -1; return; }
   if (node !== tipped) {
     const rows = offered.map((r) => make("div", {}, `${resources[r].name} ${percent(shownMoment.now.share(node, r))}`, make("span", { class: "muted" }, ` · ${amount(r, shownMoment.now.used[r][node])} of ${amount(r, nodes.allocatable[r][node])}`)));
-    tip.replaceChildren(make("strong", { class: "name" }, nodeName(node)), make("div", { class: "muted" }, zoneName(node), nodes.flags[node] & CORDONED ? " · cordoned" : ""), ...rows);
+    tip.replaceChildren(make("strong", { class: "name" }, nodeName(node)), make("div", { class: "muted" }, zoneName(node), nodes.cordoned[node] ? " · cordoned" : ""), ...rows);
     tipped = node;
   }
   const right = x + 16 + tip.offsetWidth > map.width;

@@ -123,7 +123,7 @@ class NodeMap {
     const { context } = this;
     context.beginPath();
     for (const [node, x, y] of seen) {
-      if (!(nodes.flags[node] & CORDONED)) continue;
+      if (!nodes.cordoned[node]) continue;
       for (let at = inner > 30 ? inner / 4 : inner; at < 2 * inner; at += Math.max(6, inner / 4)) {
         const [from, to] = [Math.max(0, at - inner), Math.min(at, inner)];
         context.moveTo(x + from, y + at - from);
@@ -141,7 +141,7 @@ class NodeMap {
     context.textAlign = "left";
     for (const [node, x, y] of seen) {
       const step = this.steps[node];
-      if (nodes.flags[node] & CORDONED) {
+      if (nodes.cordoned[node]) {
         // No line through the words.
         context.fillStyle = colours.cells[step];
         context.fillRect(x + 3, y + 4, inner - 6, 18);

@@ -52,7 +52,7 @@ pub(super) fn policy() -> String {
 }
 
 /// How a policy names an element with this very content.
-fn source(text: &str) -> String {
+pub(super) fn source(text: &str) -> String {
     format!("'sha256-{}'", STANDARD.encode(digest(&SHA256, text.as_bytes())))
 }
 

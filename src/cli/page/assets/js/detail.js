@@ -13,6 +13,9 @@ function facts(pairs) {
   return make("dl", { class: "facts" }, pairs.filter(([, value]) => value != null && value !== "").flatMap(([term, value]) => [make("dt", {}, term), make("dd", {}, value)]));
 }
 
+/** What the columns of a table are, for those who do not see it. */
+const columns = (...names) => make("thead", { class: "hidden" }, make("tr", {}, names.map((name) => make("th", { scope: "col" }, name))));
+
 const nodeLink = (node, open) => make("button", { type: "button", class: "link name", click: () => open.node(node) }, nodeName(node));
 const podLink = (pod, open) => make("button", { type: "button", class: "link name", click: () => open.pod(pod) }, podName(pod));
 
@@ -75,7 +78,7 @@ function bestNodes(answer, to, open) {
     make("thead", {}, make("tr", {}, ["Node", "Total", ...scores].map((name, i) => make("th", { scope: "col", class: i ? "number" : "" }, name)))),
     make("tbody", {}, answer.best.map(([node, ...parts]) => make("tr", {}, make("th", { scope: "row", class: "name" }, nodeName(node)), parts.map((part) => make("td", { class: "number" }, whole(part)))))))));
   const table = make("table", { class: "bars", id: "best" },
-    make("thead", { class: "hidden" }, make("tr", {}, ["Node", "Scores", "Total"].map((name) => make("th", { scope: "col" }, name)))),
+    columns("Node", "Scores", "Total"),
     make("tbody", {}, answer.best.map(row)));
   return [heading, table, legend, numbers];
 }
@@ -85,7 +88,7 @@ function refusals(answer) {
   if (!answer.refused.length) return [];
   const most = Math.max(...answer.refused.map(([count]) => count));
   return [make("h3", {}, "Refused because"), make("table", { class: "bars", id: "refused" },
-    make("thead", { class: "hidden" }, make("tr", {}, ["Nodes", "Share", "Reason"].map((name) => make("th", { scope: "col" }, name)))),
+    columns("Nodes", "Share", "Reason"),
     make("tbody", {}, answer.refused.map(([count, plugin, reason, fact]) => make("tr", {},
       make("td", { class: "number" }, whole(count)),
       make("td", { width: "64px" }, make("div", { class: "meter", width: "64px", "aria-hidden": "true" }, make("i", { width: `${(count / most) * 100}%` }))),
@@ -125,9 +128,9 @@ function nodeDetail(node, moment, open) {
   return [
     make("div", { class: "headline" }, make("h2", { class: "name" }, nodeName(node)), make("span", { class: "muted" }, moment.name)),
     facts([["Zone", named(zoneName(node))], ["Marked", flags.join("; ")]]),
-    make("h3", {}, "Taken"), make("table", { class: "bars" }, make("tbody", {}, usage)),
+    make("h3", {}, "Taken"), make("table", { class: "bars" }, columns("Resource", "Bar", "Share", "Amount"), make("tbody", {}, usage)),
     make("h3", {}, plural(here.length, "pod")),
-    make("table", {}, make("tbody", {}, here.slice(0, PODS_SHOWN).map((pod) => make("tr", {}, make("td", {}, podLink(pod, open)), make("td", { class: "muted" }, asked(pod)), make("td", {}, pill(pods.fate[pod])))))),
+    make("table", {}, columns("Pod", "Asks for", "State"), make("tbody", {}, here.slice(0, PODS_SHOWN).map((pod) => make("tr", {}, make("td", {}, podLink(pod, open)), make("td", { class: "muted" }, asked(pod)), make("td", {}, pill(pods.fate[pod])))))),
     here.length > PODS_SHOWN ? make("p", { class: "muted small" }, `and ${whole(here.length - PODS_SHOWN)} more`) : null,
   ];
 }

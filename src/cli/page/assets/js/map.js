@@ -10,9 +10,9 @@ class NodeMap {
     this.top = new Float64Array(nodeCount);
     this.groups = zones((a, b) => collator.compare(nodeName(a), nodeName(b)));
     this.context = canvas.getContext("2d", { alpha: false });
-    this.frames = [];
     this.recolour();
     new ResizeObserver(() => this.resize()).observe(canvas);
+    window.addEventListener("resize", () => this.resize());
     this.listen();
   }
 
@@ -23,7 +23,7 @@ class NodeMap {
   }
 
   order(groups) {
-    this.groups = groups;
+    Object.assign(this, { groups, laidOut: false });
     this.resize();
   }
 
@@ -33,17 +33,22 @@ class NodeMap {
     this.redraw();
   }
 
+  /** Lays the cells out anew where the space has changed. A few nodes get a small map. */
   resize() {
-    const { clientWidth: width, clientHeight: height } = this.canvas;
-    if (!width || !height) return;
+    const width = this.canvas.clientWidth, most = Math.max(300, Math.min(620, window.innerHeight * 0.52));
     const ratio = window.devicePixelRatio || 1;
+    if (!width || (this.laidOut && width === this.width && most === this.most && ratio === this.ratio)) return;
+    const layout = arrange(this.groups, width, most);
+    const bottom = Math.max(0, ...layout.blocks.map(({ top, down }) => top + HEADING + down * layout.size));
+    const height = Math.min(most, Math.max(120, Math.ceil(bottom + GAP)));
+    this.canvas.parentElement.style.height = `${height + 2}px`;
     this.canvas.width = Math.round(width * ratio);
     this.canvas.height = Math.round(height * ratio);
-    Object.assign(this, { width, height, ratio, layout: arrange(this.groups, width, height) });
-    for (const block of this.layout.blocks) {
+    Object.assign(this, { width, height, most, ratio, layout, laidOut: true });
+    for (const block of layout.blocks) {
       block.members.forEach((node, i) => {
-        this.left[node] = block.left + (i % block.across) * this.layout.size;
-        this.top[node] = block.top + HEADING + Math.floor(i / block.across) * this.layout.size;
+        this.left[node] = block.left + (i % block.across) * layout.size;
+        this.top[node] = block.top + HEADING + Math.floor(i / block.across) * layout.size;
       });
     }
     this.fit();
@@ -78,7 +83,6 @@ class NodeMap {
   }
 
   draw() {
-    const began = performance.now();
     const { context, colours, view, layout } = this;
     context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     context.fillStyle = colours.page;
@@ -91,8 +95,6 @@ class NodeMap {
     if (inner >= 46) this.captions(seen, inner);
     this.headings();
     this.rings(inner);
-    this.frames.push(performance.now() - began);
-    if (this.frames.length > 600) this.frames.shift();
   }
 
   /** The nodes of which the cell is in view, and where it is. */

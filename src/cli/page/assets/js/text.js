@@ -15,7 +15,7 @@ function amount(resource, value) {
   return `${Math.floor(value * 10) / 10}${units[at]}`;
 }
 
-const span = (millis) => (millis < 1000 ? `${millis} ms` : millis < 120000 ? `${Math.round(millis / 100) / 10} s` : `${Math.round(millis / 6000) / 10} min`);
+const span = (millis) => (millis === 0 ? "0 s" : millis < 1000 ? `${millis} ms` : millis < 120000 ? `${Math.round(millis / 100) / 10} s` : `${Math.round(millis / 6000) / 10} min`);
 
 /** An element; attributes of which the value is a function are listeners. */
 function make(tag, attributes, ...children) {

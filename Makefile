@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help prerequisites build test e2e-minor soak mutants hostile faults long-run hand-over fuzz conformance lint actionlint deny fmt demo upstream bench bench-e2e crds chart dist clean
+.PHONY: help prerequisites build test test-ui pictures e2e-minor soak mutants hostile faults long-run hand-over fuzz conformance lint actionlint deny fmt demo upstream bench bench-e2e crds chart dist clean
 
 CRD := crds/scheduling.berth.dev_schedulerprofiles.yaml
 ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
@@ -24,6 +24,15 @@ build: prerequisites ## build the release binary: target/release/berth
 test: prerequisites ## run all tests, those on a real control plane included
 	@hack/beside.sh -- cargo test --workspace --locked --no-run --quiet
 	@hack/timed.sh cargo test --workspace --locked --no-fail-fast
+
+test-ui: prerequisites ## the page of --html in a real Chromium; PICTURES=folder keeps screenshots, TIMES=1 makes the bounds on times count
+	@chromium=$$(hack/chromium.sh) && BERTH_CHROMIUM=$$chromium BERTH_UI_PICTURES=$(PICTURES) BERTH_UI_TIMES=$(TIMES) \
+	  cargo test --workspace --locked --test ui -- --ignored --nocapture --test-threads=1
+
+pictures: ## draw what docs/pictures holds: the tables of docs/benchmarks.md, and screenshots of the page (needs Chromium)
+	@hack/pictures.sh
+	@$(MAKE) --no-print-directory test-ui PICTURES=target/ui
+	@cp target/ui/simulate-light.png target/ui/simulate-dark.png target/ui/large-light.png docs/pictures/
 
 e2e-minor: prerequisites ## the end-to-end tests on another minor of Kubernetes, MINOR (1.35); tests/upstream has the pins of each
 	@BERTH_KUBERNETES=$(or $(MINOR),1.35) hack/upstream.sh

@@ -45,7 +45,7 @@ fn manifests(folder: &Folder, items: Vec<Value>) -> String {
 }
 
 fn keep_picture(browser: &mut Browser, name: &str) {
-    if let Ok(folder) = std::env::var("BERTH_UI_PICTURES") {
+    if let Some(folder) = std::env::var("BERTH_UI_PICTURES").ok().filter(|folder| !folder.is_empty()) {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
         std::fs::create_dir_all(&path).unwrap();
         std::fs::write(path.join(name), browser.picture()).unwrap();

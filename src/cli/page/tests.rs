@@ -284,3 +284,73 @@ fn texts_are_cut_and_resources_are_bounded() {
     assert!(longest.unwrap() <= 4096, "{longest:?}");
     assert_eq!(data["resources"].as_array().unwrap().len(), 25);
 }
+
+/// The numbers that columns hold mean the same to the script.
+#[test]
+fn the_script_knows_every_fate_and_step() {
+    use super::data::{Fate, Step};
+    let fates = [
+        Fate::Running,
+        Fate::Placed,
+        Fate::Unschedulable,
+        Fate::Preempted,
+        Fate::Gated,
+        Fate::Held,
+        Fate::Evicted,
+        Fate::Fits,
+        Fate::Pending,
+    ];
+    let fates = fates.map(|fate| format!("{fate:?}: {}", fate as u8));
+    let steps = [Step::Placed, Step::Refused, Step::Removed].map(|step| format!("{step:?}: {}", step as u8));
+    for named in [fates.join(", "), steps.join(", ")] {
+        assert!(document::SCRIPT.contains(&format!("{{ {} }}", named.to_lowercase())), "{named}");
+    }
+}
+
+/// A colour of the style in the light and in the dark theme, as its relative luminance.
+fn luminance(name: &str) -> [f64; 2] {
+    let (_, after) = document::STYLE.split_once(&format!("--{name}: light-dark(")).unwrap();
+    let colours: Vec<&str> = after.split(')').next().unwrap().split(", ").collect();
+    let [light, dark] = colours[..] else { panic!("{name}: {colours:?}") };
+    [light, dark].map(|colour| {
+        let part = |at: usize| {
+            let share = f64::from(u8::from_str_radix(&colour[at..at + 2], 16).unwrap()) / 255.0;
+            if share <= 0.04045 { share / 12.92 } else { ((share + 0.055) / 1.055).powf(2.4) }
+        };
+        0.2126 * part(1) + 0.7152 * part(3) + 0.0722 * part(5)
+    })
+}
+
+/// WCAG 2.2: 4.5 for text (1.4.3 AA), 3 for what marks a control or a state (1.4.11 AA).
+#[test]
+fn text_and_controls_stand_out_in_both_themes() {
+    let text = [
+        ("ink", &["page", "card", "accent-soft"][..]),
+        ("muted", &["page", "card", "accent-soft"]),
+        ("accent", &["card", "page", "accent-soft"]),
+        ("on-accent", &["accent"]),
+        ("good", &["good-soft"]),
+        ("bad", &["bad-soft"]),
+        ("wait", &["wait-soft"]),
+    ];
+    let marks =
+        [("strong-line", &["card", "page"][..]), ("focus", &["card", "page"]), ("fill-4", &["fill-0", "fill-1"])];
+    let text = text.into_iter().map(|(name, on)| (name, on, 4.5));
+    for (name, on, least) in text.chain(marks.into_iter().map(|(name, on)| (name, on, 3.0))) {
+        for ground in on {
+            for (theme, (a, b)) in luminance(name).into_iter().zip(luminance(ground)).enumerate() {
+                let contrast = (a.max(b) + 0.05) / (a.min(b) + 0.05);
+                assert!(contrast >= least, "{name} on {ground}, theme {theme}: {contrast:.2}, at least {least}");
+            }
+        }
+    }
+}
+
+/// Each step of the fill is darker than the last on light ground and lighter on dark, so that it is read without its hue.
+#[test]
+fn the_fill_is_read_without_its_hue() {
+    let steps: Vec<[f64; 2]> = (0..5).map(|step| luminance(&format!("fill-{step}"))).collect();
+    for pair in steps.windows(2) {
+        assert!(pair[1][0] < pair[0][0] * 0.85 && pair[1][1] > pair[0][1] * 1.3, "{pair:?}");
+    }
+}

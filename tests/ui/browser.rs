@@ -2,6 +2,7 @@
 //!
 //! The browser wants the pipes as descriptors 3 and 4. A shell opens named pipes there, since `std` can only hand on 0 to 2.
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -161,8 +162,7 @@ impl Browser {
 
     pub fn picture(&mut self) -> Vec<u8> {
         let picture = self.ask("Page.captureScreenshot", json!({"format": "png"}));
-        use base64::Engine as _;
-        base64::engine::general_purpose::STANDARD.decode(picture["data"].as_str().unwrap()).unwrap()
+        STANDARD.decode(picture["data"].as_str().unwrap()).unwrap()
     }
 
     /// Every node that people with a screen reader meet: role and name.

@@ -253,9 +253,9 @@ fn drawn(nodes: usize, pods: usize, pending: usize) -> Cluster {
     for i in 0..pods {
         let alike = &shapes[i % shapes.len()];
         let name = format!("deployment-{:x}-{:05}", i * 7919 % 0xf_ffff, i);
-        let key = PodKey { namespace: format!("team-{}", i % 40).into(), name: (*name).into() };
+        let key = PodKey { namespace: format!("team-{}", i % 40).into(), name: name.as_str().into() };
         let on = (i < pods - pending).then(|| cluster.nodes[i % nodes].name.clone());
-        cluster.pods.push(Pod { key, uid: (*name).into(), node_name: on, ..alike.clone() });
+        cluster.pods.push(Pod { key, uid: name.as_str().into(), node_name: on, ..alike.clone() });
     }
     cluster
 }

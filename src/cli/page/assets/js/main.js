@@ -190,7 +190,7 @@ function profiles() {
   const good = data.kind === "explain" ? "fit" : "placed";
   byId("profiles").replaceChildren(...entries.map(([id, { all, good: fine, bad, wait }]) => {
     const part = (count, name) => make("i", { width: `${(count / all) * 100}%`, background: `var(--${name})` });
-    const words = [`${whole(fine)} of ${whole(all)} ${good}`, wait ? `${whole(wait)} held` : ""].filter(Boolean).join(", ");
+    const words = [`${whole(fine)} of ${whole(all)} ${good}`, wait ? `${whole(wait)} not tried` : ""].filter(Boolean).join(", ");
     return make("button", { type: "button", class: "profile", "aria-pressed": "false", "data-profile": id, click: () => pickProfile(profile === id ? null : id) },
       named(profileName(id)), make("span", { class: "split", "aria-hidden": "true" }, part(fine, "plot-placed"), part(bad, "plot-refused")), make("span", { class: "muted" }, words));
   }));

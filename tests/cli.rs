@@ -563,3 +563,27 @@ fn a_pipe_of_the_shell_is_read() {
     let output = Command::new("bash").args(["-c", &typed]).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
 }
+
+#[test]
+fn a_page_is_written_beside_the_answer() {
+    let folder = Folder::new("html");
+    let inputs = folder.file("cluster.json", &list(&[node("a"), pod("fits", "1"), pod("big", "9")]));
+    let page = folder.0.join("page.html");
+    for command in ["simulate", "explain"] {
+        let plain = berth(&[command, "-f", &inputs, "-o", "json"]);
+        let output = berth(&[command, "-f", &inputs, "-o", "json", "--html", page.to_str().unwrap()]);
+        assert_eq!((output.status.code(), stdout(&output)), (plain.status.code(), stdout(&plain)), "{command}");
+        let text = std::fs::read_to_string(&page).unwrap();
+        assert!(text.starts_with("<!doctype html>") && text.contains("\"ci\""), "{command}: {text}");
+        std::fs::remove_file(&page).unwrap();
+    }
+}
+
+#[test]
+fn a_page_that_cannot_be_written_names_the_file() {
+    let folder = Folder::new("no-html");
+    let inputs = folder.file("cluster.json", &list(&[node("a"), pod("fits", "1")]));
+    let output = berth(&["simulate", "-f", &inputs, "--html", folder.0.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains(&format!("--html {}", folder.0.display())), "{}", stderr(&output));
+}

@@ -36,8 +36,9 @@ function podDetail(pod, open) {
       ["Attempts", pods.attempts[pod] ? whole(pods.attempts[pod]) : ""],
       ["Evicts", pods.victims[pod] ? make("span", {}, ...joined(pods.victims[pod].map((victim) => podLink(victim, open)))) : ""],
     ]),
+    answer ? answerDetail(answer, to, open) : null,
     pods.message[pod] ? make("p", { class: "said" }, texts[pods.message[pod]]) : null,
-    answer ? answerDetail(answer, to, open) : make("p", { class: "said muted" }, notJudged(fate)),
+    make("p", { class: "muted small said" }, answer ? texts[answer.judged] : notJudged(fate)),
   ].flat();
 }
 
@@ -54,7 +55,6 @@ function answerDetail(answer, to, open) {
     bestNodes(answer, to, open),
     refusals(answer),
     changes(answer),
-    make("p", { class: "muted small said" }, texts[answer.judged]),
   ].flat();
 }
 

@@ -108,6 +108,24 @@ fn a_simulation_answers_clicks_and_keys() {
 
 #[test]
 #[ignore = "needs Chromium: make test-ui"]
+fn two_profiles_are_two_states() {
+    let folder = Folder::new("compare");
+    let profile = |name: &str| format!("{}/examples/profiles/{name}.yaml", env!("CARGO_MANIFEST_DIR"));
+    let (first, second) = (profile("binpack"), profile("web-default"));
+    let page = page(&folder, &["simulate", "-f", QUICKSTART, "--profile", &first, "--profile", &second]);
+    let mut browser = Browser::start("compare", 1200, 1000);
+    browser.open(&page, "");
+    let states = browser.value("[...document.querySelectorAll('#states button')].map((button) => button.textContent)");
+    assert_eq!(states, json!(["batch-binpack", "web-default", "Change"]));
+    browser.click("#states [data-state='-2']");
+    assert!(browser.text("#legend").contains("at least 25 % more"), "{}", browser.text("#legend"));
+    assert!(browser.text("#detail .facts").contains("batch-binpack"), "{}", browser.text("#detail .facts"));
+    assert_eq!(browser.value("document.querySelector('#timeline').hidden"), true);
+    browser.assert_no_trouble();
+}
+
+#[test]
+#[ignore = "needs Chromium: make test-ui"]
 fn the_policy_is_in_force() {
     let folder = Folder::new("policy");
     let page = page(&folder, &["explain", "-f", QUICKSTART, "--pod", "batch/train"]);

@@ -55,7 +55,7 @@ function refresh() {
   }
   map.paint(steps, changed ? CHANGES : FILLS, labels);
   legend(changed);
-  shownMoment.name = shownMoment.state >= 0 ? stateNames[shownMoment.state].toLowerCase() : changed ? stateNames[1].toLowerCase() : `at step ${whole(shownMoment.step)}`;
+  shownMoment.name = shownMoment.state >= 0 ? stateNames[shownMoment.state] : changed ? stateNames[1] : `At step ${whole(shownMoment.step)}`;
   for (const button of byId("states").children) {
     const on = Number(button.dataset.state) === shownMoment.state;
     button.setAttribute("aria-checked", String(on));

@@ -157,7 +157,7 @@ function filterPods() {
   const fate = byId("fate").value;
   keys ||= words.length ? Array.from({ length: podCount }, (_, pod) => podName(pod).toLowerCase()) : null;
   const wanted = (pod) => (profile === null || pods.profile[pod] === profile)
-    && (fate === "" || (fate === "waiting" ? isWaiting(pods.fate[pod]) : pods.fate[pod] === Number(fate)))
+    && (fate === "" || (fate === "waiting" ? isWaiting(pods.fate[pod]) : fate === "moved" ? pods.from[pod] !== pods.to[pod] : pods.fate[pod] === Number(fate)))
     && words.every((word) => keys[pod].includes(word));
   const entries = [];
   for (let pod = 0; pod < podCount; pod++) if (wanted(pod)) entries.push(pod);
@@ -269,6 +269,7 @@ function fates() {
   const there = new Set(pods.fate);
   const waiting = [...there].some(isWaiting);
   byId("fate").replaceChildren(make("option", { value: "" }, "all pods"), ...(waiting ? [make("option", { value: "waiting", selected: true }, "pending pods")] : []),
+    ...(isComparison ? [make("option", { value: "moved" }, "placed otherwise")] : []),
     ...FATES.flatMap(({ name }, fate) => (there.has(fate) ? [make("option", { value: fate }, name)] : [])));
 }
 

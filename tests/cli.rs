@@ -468,6 +468,7 @@ fn names_reach_the_terminal_as_text() {
         ("explain", vec!["--node", &node_name]),
         ("explain", vec!["--pod", "no/such"]),
         ("explain", vec!["--node", "none"]),
+        ("drain-check", vec![&*node_name]),
         ("orphans", vec![]),
         ("convert", vec![]),
     ] {

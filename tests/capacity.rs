@@ -1,0 +1,241 @@
+//! `berth drain-check`, `berth headroom` and `--add-nodes` as a user meets them: manifests in, answers and exit codes out.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+/// A folder of its own that goes away with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(test: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("berth-capacity-{}-{test}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    /// Writes the objects as one list and returns its path.
+    fn file(&self, name: &str, items: &[Value]) -> String {
+        let path = self.0.join(name);
+        std::fs::write(&path, json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn berth(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
+    command.args(args).env_remove("KUBECONFIG").env("HOME", "/nowhere").output().unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// The exit code, and the JSON answer.
+fn answer(args: &[&str]) -> (Option<i32>, Value) {
+    let output = berth(&[args, &["-o", "json"]].concat());
+    let answer = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", stderr(&output)));
+    (output.status.code(), answer)
+}
+
+/// Fate and new node of each pod of a drain, by name.
+fn fates(answer: &Value) -> Vec<(&str, &str, Option<&str>)> {
+    let pods = answer["pods"].as_array().unwrap();
+    pods.iter().map(|pod| (pod["name"].as_str().unwrap(), pod["fate"].as_str().unwrap(), pod["to"].as_str())).collect()
+}
+
+fn node(name: &str, cpu: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Node",
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": "z1"}},
+        "status": {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "110"}}})
+}
+
+/// A pod of the namespace `ci` with the label `app`.
+fn pod(name: &str, app: &str, cpu: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "ci", "labels": {"app": app}},
+        "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]}})
+}
+
+/// A pod that runs on `node` for the controller of this kind and name, of none where the kind is empty.
+fn running(name: &str, app: &str, cpu: &str, node: &str, kind: &str) -> Value {
+    let mut pod = pod(name, app, cpu);
+    pod["spec"]["nodeName"] = json!(node);
+    if !kind.is_empty() {
+        pod["metadata"]["ownerReferences"] =
+            json!([{"apiVersion": "apps/v1", "kind": kind, "name": app, "uid": app, "controller": true}]);
+    }
+    pod
+}
+
+fn replica(name: &str, app: &str, cpu: &str, node: &str) -> Value {
+    running(name, app, cpu, node, "ReplicaSet")
+}
+
+fn budget(app: &str, allowed: i32) -> Value {
+    json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": app, "namespace": "ci"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": app}}},
+        "status": {"disruptionsAllowed": allowed, "currentHealthy": 1, "desiredHealthy": 1}})
+}
+
+#[test]
+fn drain_check_says_where_each_pod_goes() {
+    let folder = Folder::new("drain");
+    let items = [
+        node("a", "4"),
+        node("b", "4"),
+        replica("web-1", "web", "1", "a"),
+        replica("web-2", "web", "1", "a"),
+        budget("web", 1),
+    ];
+    let file = folder.file("all.json", &items);
+    let (code, said) = answer(&["drain-check", "a", "-f", &file]);
+    assert_eq!(code, Some(0), "{said:#}");
+    let moved = |name: &str, round: u32| {
+        json!({"namespace": "ci", "name": name, "node": "a", "controller": "ReplicaSet/web",
+            "schedulerName": "default-scheduler", "profile": "default", "fate": "Moves", "to": "b", "round": round,
+            "budget": null, "reason": null, "message": null, "victims": [], "localVolumes": []})
+    };
+    let summary = json!({"moves": 2, "stays": 0, "leftOver": 0, "preempted": 0, "withLocalVolumes": 0});
+    assert_eq!(said, json!({"nodes": ["a"], "pods": [moved("web-1", 1), moved("web-2", 2)], "summary": summary}));
+    let text = stdout(&berth(&["drain-check", "node/a", "-f", &file]));
+    let want =
+        "a: 2 pods: 2 moved\n\nPOD       FROM  TO  ROUND\nci/web-1  a     b       1\nci/web-2  a     b       2\n";
+    assert_eq!(text, want);
+}
+
+#[test]
+fn drain_check_names_what_is_left_over_and_why() {
+    let folder = Folder::new("left-over");
+    let mut mirror = running("etcd", "etcd", "100m", "a", "");
+    mirror["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "h"});
+    mirror["metadata"]["ownerReferences"] =
+        json!([{"apiVersion": "v1", "kind": "Node", "name": "a", "uid": "a", "controller": true}]);
+    let mut cached = replica("cached", "cached", "100m", "a");
+    cached["spec"]["volumes"] =
+        json!([{"name": "tmp", "emptyDir": {}}, {"name": "logs", "hostPath": {"path": "/var/log"}}]);
+    let items = [
+        node("a", "8"),
+        node("b", "2"),
+        running("debug", "debug", "100m", "a", ""),
+        running("proxy", "proxy", "100m", "a", "DaemonSet"),
+        mirror,
+        cached,
+        replica("kept", "kept", "100m", "a"),
+        budget("kept", 0),
+        replica("wide", "wide", "3", "a"),
+    ];
+    let file = folder.file("all.json", &items);
+    let (code, said) = answer(&["drain-check", "a", "-f", &file]);
+    assert_eq!(code, Some(2), "{said:#}");
+    let want = [
+        ("cached", "Moves", Some("b")),
+        ("debug", "Bare", None),
+        ("etcd", "Static", None),
+        ("kept", "Blocked", None),
+        ("proxy", "DaemonSet", None),
+        ("wide", "Unschedulable", None),
+    ];
+    assert_eq!(fates(&said), want);
+    let text = stdout(&berth(&["drain-check", "a", "-f", &file]));
+    for line in [
+        "a: 6 pods: 1 moved, 2 left alone, 3 left over",
+        "left over, without controller: ci/debug",
+        "left over, not evicted (PodDisruptionBudget kept): ci/kept",
+        "  Cannot evict pod as it would violate the pod's disruption budget.",
+        "left over, fits nowhere (default): ci/wide",
+        "  0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable.",
+        "  ci/cached  emptyDir tmp, hostPath logs",
+        "left alone, of DaemonSets: ci/proxy",
+        "left alone, their kubelets' own: ci/etcd",
+    ] {
+        assert!(text.lines().any(|own| own == line), "{line:?} is not in\n{text}");
+    }
+}
+
+#[test]
+fn two_nodes_drained_together_are_judged_together() {
+    let folder = Folder::new("together");
+    let mut apart = [replica("p-a", "web", "1", "a"), replica("p-b", "web", "1", "b")];
+    for pod in &mut apart {
+        pod["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] =
+            json!([{"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "web"}}}]);
+    }
+    let wide = [replica("p-a", "web", "3", "a"), replica("p-b", "web", "3", "b")];
+    for (name, pods) in [("apart.json", apart), ("wide.json", wide)] {
+        let items: Vec<Value> = [node("a", "4"), node("b", "4"), node("c", "4")].into_iter().chain(pods).collect();
+        let file = folder.file(name, &items);
+        for alone in ["a", "b"] {
+            assert_eq!(answer(&["drain-check", alone, "-f", &file]).0, Some(0), "{name} {alone}");
+        }
+        let (code, said) = answer(&["drain-check", "a", "b", "-f", &file]);
+        assert_eq!((code, &said["summary"]["leftOver"]), (Some(2), &json!(1)), "{name}: {said:#}");
+        let (code, said) = answer(&["drain-check", "a", "b", "-f", &file, "--add-nodes", "1", "--like", "c"]);
+        assert_eq!(code, Some(0), "{name}: {said:#}");
+    }
+}
+
+#[test]
+fn a_volume_that_only_drained_nodes_can_use_is_named() {
+    let folder = Folder::new("volumes");
+    let mut stateful = running("db-0", "db", "1", "a", "StatefulSet");
+    stateful["spec"]["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data-db-0"}}]);
+    let volume = json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "pv"}, "spec": {
+        "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": "local", "local": {"path": "/d"},
+        "claimRef": {"namespace": "ci", "name": "data-db-0", "uid": "c"},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [
+            {"key": "kubernetes.io/hostname", "operator": "In", "values": ["a"]}]}]}}}});
+    let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data-db-0", "namespace": "ci", "uid": "c", "annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
+        "spec": {"volumeName": "pv", "storageClassName": "local", "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}}}, "status": {"phase": "Bound"}});
+    let file = folder.file("all.json", &[node("a", "4"), node("b", "4"), stateful, volume, claim]);
+    let (code, said) = answer(&["drain-check", "a", "-f", &file]);
+    assert_eq!((code, fates(&said)), (Some(2), vec![("db-0", "Unschedulable", None)]), "{said:#}");
+    assert_eq!(said["pods"][0]["localVolumes"], json!([{"name": "data-db-0", "kind": "PersistentVolume"}]));
+}
+
+#[test]
+fn pods_of_other_schedulers_are_judged_by_the_default_preset() {
+    let folder = Folder::new("foreign");
+    let profile = json!({"apiVersion": "scheduling.berth.dev/v1alpha1", "kind": "SchedulerProfile",
+        "metadata": {"name": "batch"}, "spec": {}});
+    let mut own = replica("own", "own", "1", "a");
+    own["spec"]["schedulerName"] = json!("batch");
+    let mut foreign = replica("foreign", "foreign", "1", "a");
+    foreign["spec"]["schedulerName"] = json!("volcano");
+    let file = folder.file("all.json", &[node("a", "4"), node("b", "4"), profile, own, foreign]);
+    let (code, said) = answer(&["drain-check", "a", "-f", &file]);
+    assert_eq!(code, Some(0), "{said:#}");
+    let profiles: Vec<&str> =
+        said["pods"].as_array().unwrap().iter().map(|pod| pod["profile"].as_str().unwrap()).collect();
+    assert_eq!(profiles, ["the Default preset", "batch"]);
+    let notes = stderr(&berth(&["drain-check", "a", "-f", &file]));
+    assert!(notes.contains("no profile serves schedulerName volcano: the Default preset"), "{notes}");
+}
+
+#[test]
+fn a_node_that_is_not_there_is_an_error_with_the_nearest_name() {
+    let folder = Folder::new("unknown");
+    let file = folder.file("all.json", &[node("node-a1", "4"), node("node-b1", "4"), pod("p", "p", "1")]);
+    for args in [
+        &["drain-check", "nod-b1", "-f", &file][..],
+        &["drain-check", "node-a1", "-f", &file, "--add-nodes", "1", "--like", "nod-b1"],
+        &["explain", "-f", &file, "--node", "nod-b1"],
+    ] {
+        let output = berth(args);
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        let want = "error: node nod-b1: not in the cluster: check its name (kubectl get nodes); there is node-b1\n";
+        assert!(stderr(&output).ends_with(want), "{args:?}: {}", stderr(&output));
+    }
+}

@@ -231,11 +231,134 @@ fn a_node_that_is_not_there_is_an_error_with_the_nearest_name() {
     for args in [
         &["drain-check", "nod-b1", "-f", &file][..],
         &["drain-check", "node-a1", "-f", &file, "--add-nodes", "1", "--like", "nod-b1"],
+        &["headroom", "-n", "ci", "--like", "pod/p", "-f", &file, "--add-nodes", "1", "--like", "node/nod-b1"],
         &["explain", "-f", &file, "--node", "nod-b1"],
     ] {
         let output = berth(args);
         assert_eq!(output.status.code(), Some(1), "{args:?}");
         let want = "error: node nod-b1: not in the cluster: check its name (kubectl get nodes); there is node-b1\n";
         assert!(stderr(&output).ends_with(want), "{args:?}: {}", stderr(&output));
+    }
+}
+
+fn deployment(name: &str, cpu: &str) -> Value {
+    json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": "ci"}, "spec": {
+        "replicas": 1, "selector": {"matchLabels": {"app": name}},
+        "template": {"metadata": {"labels": {"app": name}},
+            "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]}}}})
+}
+
+#[test]
+fn headroom_counts_and_says_what_stops_the_next_one() {
+    let folder = Folder::new("headroom");
+    let mut small = node("b", "2");
+    small["metadata"]["labels"]["topology.kubernetes.io/zone"] = json!("z2");
+    let mut cordoned = node("c", "64");
+    cordoned["spec"] = json!({"unschedulable": true});
+    let file = folder.file("all.json", &[node("a", "4"), small, cordoned, deployment("web", "1500m")]);
+    let args = ["headroom", "-n", "ci", "--like", "deployment/web", "-f", &file];
+    let (code, said) = answer(&args);
+    assert_eq!(code, Some(0), "{said:#}");
+    let want = json!({
+        "like": "like the template of deployment ci/web, which has no pod: what admission would add is not counted",
+        "profile": "default", "count": 3, "limitReached": false,
+        "nodes": [{"node": "a", "zone": "z1", "count": 2}, {"node": "b", "zone": "z2", "count": 1}],
+        "zones": [{"zone": "z1", "count": 2}, {"zone": "z2", "count": 1}],
+        "stop": {"reason": "Unschedulable",
+            "message": "0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu."},
+        "scarcest": {"resource": "cpu", "nodesLacking": 2, "nodes": 3, "requested": 1500, "mostFree": 1000, "mostFreeOn": "a",
+            "used": 4500, "allocatable": 70_000},
+        "placedBefore": 0, "waiting": 0});
+    assert_eq!(said, want);
+    let output = berth(&args);
+    assert_eq!(stderr(&output), "");
+    assert!(stdout(&output).starts_with("3 more fit, like the template of deployment ci/web"), "{}", stdout(&output));
+    assert!(
+        stdout(&output).contains("scarcest: cpu, which 2 of 3 nodes lack: one asks for 1500m"),
+        "{}",
+        stdout(&output)
+    );
+    let fewer = [&args[..], &["--at-least", "4"]].concat();
+    assert_eq!(answer(&fewer).0, Some(2));
+    assert_eq!(answer(&[&fewer[..], &["--add-nodes", "1", "--like", "node/a"]].concat()).0, Some(0));
+    let (_, said) = answer(&[&args[..], &["--limit", "2"]].concat());
+    assert_eq!((&said["count"], &said["limitReached"], &said["stop"]), (&json!(2), &json!(true), &Value::Null));
+}
+
+#[test]
+fn headroom_copies_the_newest_pod_with_what_admission_added() {
+    let folder = Folder::new("headroom-newest");
+    let injected = |name: &str, cpu: &str, created: &str| {
+        let mut pod = replica(name, "web-5d9", cpu, "a");
+        pod["metadata"]["creationTimestamp"] = json!(created);
+        pod
+    };
+    let mut ended = injected("web-5d9-z", "3", "2026-01-03T00:00:00Z");
+    ended["status"] = json!({"phase": "Failed"});
+    let items = [
+        node("a", "4"),
+        node("b", "2"),
+        deployment("web", "1500m"),
+        injected("web-5d9-x", "2", "2026-01-02T00:00:00Z"),
+        injected("web-5d9-a", "1", "2026-01-01T00:00:00Z"),
+        ended,
+    ];
+    let file = folder.file("all.json", &items);
+    let (code, said) = answer(&["headroom", "-n", "ci", "--like", "deployment/web", "-f", &file]);
+    assert_eq!((code, &said["count"]), (Some(0), &json!(1)), "{said:#}");
+    assert_eq!(said["like"], "like pod ci/web-5d9-x of deployment ci/web");
+}
+
+#[test]
+fn headroom_takes_the_profile_that_is_given() {
+    let folder = Folder::new("headroom-profile");
+    let mut labelled = node("b", "4");
+    labelled["metadata"]["labels"]["pool"] = json!("x");
+    let file = folder.file("all.json", &[node("a", "4"), labelled, deployment("web", "1")]);
+    let profile = json!({"apiVersion": "scheduling.berth.dev/v1alpha1", "kind": "SchedulerProfile",
+        "metadata": {"name": "narrow"}, "spec": {"nodes": {"selector": {"matchLabels": {"pool": "x"}}}}});
+    let profile = folder.file("profile.json", &[profile]);
+    let (code, said) = answer(&["headroom", "-n", "ci", "--like", "deploy/web", "-f", &file, "--profile", &profile]);
+    assert_eq!((code, &said["profile"], &said["count"]), (Some(0), &json!("narrow"), &json!(4)), "{said:#}");
+}
+
+#[test]
+fn copies_of_a_stateful_pod_get_claims_of_their_own() {
+    let folder = Folder::new("headroom-claims");
+    let class = json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "fast"},
+        "provisioner": "example.com/disk", "volumeBindingMode": "WaitForFirstConsumer"});
+    let driver = json!({"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": {"name": "a"},
+        "spec": {"drivers": [{"name": "example.com/disk", "nodeID": "a", "topologyKeys": [], "allocatable": {"count": 3}}]}});
+    let mut set = deployment("db", "1m");
+    set["kind"] = json!("StatefulSet");
+    set["spec"]["volumeClaimTemplates"] = json!([{"metadata": {"name": "data"}, "spec": {
+        "storageClassName": "fast", "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}]);
+    let file = folder.file("all.json", &[node("a", "4"), class.clone(), driver.clone(), set.clone()]);
+    let args = ["headroom", "-n", "ci", "--like", "sts/db", "--limit", "10", "-f"];
+    let (code, said) = answer(&[&args[..], &[&file]].concat());
+    assert_eq!((code, &said["count"]), (Some(0), &json!(3)), "{said:#}");
+    assert!(said["stop"]["message"].as_str().unwrap().contains("max volume count"), "{said:#}");
+    // Where its volume will be is known too late of a class that binds at once.
+    let mut at_once = class;
+    at_once["volumeBindingMode"] = json!("Immediate");
+    let file = folder.file("at-once.json", &[node("a", "4"), at_once, driver, set]);
+    let output = berth(&[&args[..], &[&file]].concat());
+    assert!(stderr(&output).contains("1 new claim of class \"fast\""), "{}", stderr(&output));
+    assert!(stdout(&output).starts_with("at least 10 more fit"), "{}", stdout(&output));
+}
+
+#[test]
+fn what_headroom_cannot_copy_is_named() {
+    let folder = Folder::new("headroom-errors");
+    let file = folder.file("all.json", &[node("a", "4"), deployment("web", "1")]);
+    for (like, problem) in [
+        ("deployment/wbe", "deployment ci/wbe: not found"),
+        ("job/web", "job ci/web: not found"),
+        ("web", "write KIND/NAME"),
+        ("node/a", "name one deployment"),
+    ] {
+        let output = berth(&["headroom", "-n", "ci", "--like", like, "-f", &file]);
+        assert_eq!(output.status.code(), Some(1), "{like}");
+        assert!(stderr(&output).contains(problem), "{like}: {}", stderr(&output));
     }
 }

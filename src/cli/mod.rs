@@ -11,6 +11,7 @@ mod complete;
 mod convert;
 mod drain_check;
 mod explain;
+mod headroom;
 mod inputs;
 mod live;
 mod more_nodes;
@@ -56,6 +57,8 @@ enum Command {
     Explain(explain::Args),
     /// Say where the pods of some nodes would go if these were drained together, and what would be left over.
     DrainCheck(drain_check::Args),
+    /// Say how many more pods like one that there is would fit, where, and what stops the next one.
+    Headroom(headroom::Args),
     /// List pods that wait for a scheduler which nobody serves, with the name that they may mean.
     Orphans(orphans::Args),
     /// Say whether definition, operator, rights, profiles and extenders of a cluster are well, with an exit code.
@@ -110,6 +113,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Simulate(args) => simulate::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::DrainCheck(args) => drain_check::run(&args),
+        Command::Headroom(args) => headroom::run(&args),
         Command::Orphans(args) => orphans::run(&args),
         Command::Status(args) => return status::run(&args),
         Command::Convert(args) => convert::run(&args),

@@ -231,6 +231,7 @@ fn a_node_that_is_not_there_is_an_error_with_the_nearest_name() {
     for args in [
         &["drain-check", "nod-b1", "-f", &file][..],
         &["drain-check", "node-a1", "-f", &file, "--add-nodes", "1", "--like", "nod-b1"],
+        &["simulate", "-f", &file, "--add-nodes", "1", "--like", "nod-b1"],
         &["headroom", "-n", "ci", "--like", "pod/p", "-f", &file, "--add-nodes", "1", "--like", "node/nod-b1"],
         &["explain", "-f", &file, "--node", "nod-b1"],
     ] {
@@ -361,4 +362,33 @@ fn what_headroom_cannot_copy_is_named() {
         assert_eq!(output.status.code(), Some(1), "{like}");
         assert!(stderr(&output).contains(problem), "{like}: {}", stderr(&output));
     }
+}
+
+#[test]
+fn simulate_says_what_new_nodes_would_solve() {
+    let folder = Folder::new("add-nodes");
+    let mut full = node("a", "4");
+    full["spec"] = json!({"unschedulable": true, "taints": [
+        {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}, {"key": "pool", "value": "x", "effect": "NoSchedule"}]});
+    let pods = [("small", "2"), ("wide-1", "3"), ("wide-2", "3"), ("huge", "64")].map(|(name, cpu)| {
+        let mut pod = pod(name, "p", cpu);
+        pod["spec"]["tolerations"] = json!([{"key": "pool", "operator": "Exists"}]);
+        pod
+    });
+    // Each new node runs the DaemonSet's pod, too, which leaves two of its four cores.
+    let daemon = running("agent", "agent", "2", "a", "DaemonSet");
+    let items: Vec<Value> = [full, daemon].into_iter().chain(pods).collect();
+    let file = folder.file("all.json", &items);
+    let (code, said) = answer(&["simulate", "-f", &file, "--add-nodes", "2", "--like", "a"]);
+    assert_eq!(code, Some(2), "{said:#}");
+    assert_eq!((&said["addedNodes"], &said["addedNodesUsed"]), (&json!(["a-added-1", "a-added-2"]), &json!(1)));
+    assert_eq!(said["fitNow"].as_array().unwrap().len(), 1, "{said:#}");
+    assert_eq!(said["fitNow"][0]["name"], "small");
+    let still: Vec<&str> =
+        said["stillWithoutANode"].as_array().unwrap().iter().map(|pod| pod["name"].as_str().unwrap()).collect();
+    assert_eq!(still, ["huge", "wide-1", "wide-2"]);
+    let text = stdout(&berth(&["simulate", "-f", &file, "--add-nodes", "2", "--like", "a"]));
+    assert!(text.contains("2 more nodes like a: 1 of them used\n3 pods still without a node:\n"), "{text}");
+    let output = berth(&["simulate", "-f", &file, "--add-nodes", "2"]);
+    assert_eq!(output.status.code(), Some(1), "--like is missing: {}", stderr(&output));
 }

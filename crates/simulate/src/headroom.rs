@@ -94,7 +94,9 @@ pub fn headroom(
     let (placed, waiting): (Vec<&Pod>, Vec<&Pod>) =
         cluster.pending().into_iter().partition(|pod| run.node_of(&pod.uid).is_some());
     // They would be tried again after every copy.
-    waiting.iter().for_each(|pod| run.remove_pod(&pod.uid));
+    for pod in &waiting {
+        run.remove_pod(&pod.uid);
+    }
     let mut by_node: BTreeMap<Str, usize> = BTreeMap::new();
     let (mut count, mut refused) = (0, None);
     while count < limit && refused.is_none() {
@@ -168,7 +170,9 @@ fn scarcest(profile: &CompiledProfile, ledger: &Ledger, cluster: &Cluster, copy:
     let mut lacking: BTreeMap<&Str, Vec<&Str>> = BTreeMap::new();
     for (node, answer) in &judged.nodes {
         if let NodeAnswer::Refused { lacking: resources, .. } = answer {
-            resources.iter().for_each(|resource| lacking.entry(resource).or_default().push(node));
+            for resource in resources {
+                lacking.entry(resource).or_default().push(node);
+            }
         }
     }
     // Of equal ones the last is taken.

@@ -460,7 +460,8 @@ fn names_reach_the_terminal_as_text() {
     let other = json!({"apiVersion": "v1", "kind": format!("Kind{evil}"), "metadata": {"name": "x"}});
     let items = [tainted, node("a"), named(pod("p", "64"), &format!("s{evil}")), other];
     let file = folder.file(&format!("all{evil}.json").replace('/', "_"), &list(&items));
-    let node_name = format!("node{evil}");
+    let (node_name, namespace) = (format!("node{evil}"), format!("n{evil}"));
+    let like = format!("pod/p{evil}");
     for (command, more) in [
         ("simulate", vec![]),
         ("explain", vec![]),
@@ -468,6 +469,8 @@ fn names_reach_the_terminal_as_text() {
         ("explain", vec!["--node", &node_name]),
         ("explain", vec!["--pod", "no/such"]),
         ("explain", vec!["--node", "none"]),
+        ("drain-check", vec![&*node_name]),
+        ("headroom", vec!["--like", &like, "-n", &namespace]),
         ("orphans", vec![]),
         ("convert", vec![]),
     ] {

@@ -15,11 +15,13 @@ use serde_json::Value;
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The man pages of a release, in the order of their files.
-const PAGES: [&str; 10] = [
+const PAGES: [&str; 12] = [
     "berth-completion",
     "berth-convert",
     "berth-crd",
+    "berth-drain-check",
     "berth-explain",
+    "berth-headroom",
     "berth-operator",
     "berth-orphans",
     "berth-simulate",

@@ -9,9 +9,12 @@ mod about;
 mod calling;
 mod complete;
 mod convert;
+mod drain_check;
 mod explain;
+mod headroom;
 mod inputs;
 mod live;
+mod more_nodes;
 mod operator;
 mod orphans;
 mod output;
@@ -36,7 +39,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
     name = "berth",
     version,
     about = "Runs a kube-scheduler-equivalent worker for each SchedulerProfile, and answers what it would do",
-    after_help = "Exit codes: 0 done, 1 error, 2 the answer is no (a pod does not fit, something was lost, a scheduler is missing). \
+    after_help = "Exit codes: 0 done, 1 error, 2 the answer is no (a pod does not fit, something is left over, something was lost, a scheduler is missing). \
                   Those of status: 0 well, 1 something is not, 2 could not look.",
     arg_required_else_help = true
 )]
@@ -53,6 +56,10 @@ enum Command {
     Simulate(simulate::Args),
     /// Say of each pending pod what every filter (predicate) and score (priority) thinks of every node.
     Explain(explain::Args),
+    /// Say where the pods of some nodes would go if these were drained together, and what would be left over.
+    DrainCheck(drain_check::Args),
+    /// Say how many more pods like one that there is would fit, where, and what stops the next one.
+    Headroom(headroom::Args),
     /// List pods that wait for a scheduler which nobody serves, with the name that they may mean.
     Orphans(orphans::Args),
     /// Say whether definition, operator, rights, profiles and extenders of a cluster are well, with an exit code.
@@ -106,6 +113,8 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Operator(args) => operator::run(args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::DrainCheck(args) => drain_check::run(&args),
+        Command::Headroom(args) => headroom::run(&args),
         Command::Orphans(args) => orphans::run(&args),
         Command::Status(args) => return status::run(&args),
         Command::Convert(args) => convert::run(&args),

@@ -1,11 +1,15 @@
 //! `berth simulate`: where pending pods would land, and with two profiles, what the second would change.
 
+mod added;
+
 use super::Answer;
 use super::calling::{CallArgs, Caller};
 use super::inputs::{self, Calls, InputArgs, Pair};
+use super::more_nodes::AddNodesArgs;
 use super::output::Align::{Left, Right};
 use super::output::{self, Format, Table, counted, some_of};
 use super::page;
+use anyhow::bail;
 use berth_convert::shell_word;
 use berth_core::{ledger::NodeTable, profile::CompiledProfile};
 use berth_simulate::{self as simulate, Cluster, Comparison, Fate, Options, Outcome, PodReport, Side};
@@ -24,15 +28,18 @@ const ROWS: usize = 20;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "With --profile given twice, each profile places the same pods, and the answer lists the differences.
+With --add-nodes 3 --like NODE the same pods are placed with three more such nodes, and the answer lists the differences.
 
-Exit code 2: some pod does not fit; of two profiles: some pod fits no longer with the second. Pods that wait for
-scheduling gates do not count."
+Exit code 2: some pod does not fit (with --add-nodes: even then); of two profiles: some pod fits no longer with the
+second. Pods that wait for scheduling gates do not count."
 )]
 pub(super) struct Args {
     #[command(flatten)]
     inputs: InputArgs,
     #[command(flatten)]
     calls: CallArgs,
+    #[command(flatten)]
+    more: AddNodesArgs,
     /// Fixes how ties between equally good nodes are broken.
     #[arg(long, default_value_t = 0, value_name = "N")]
     seed: u64,
@@ -46,6 +53,12 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Answer> {
+    if let Some(more) = args.more.asked() {
+        if args.calls.call_extenders {
+            bail!("--add-nodes and --call-extenders: no extender knows nodes that are not there: give one of the two");
+        }
+        return added::run(args, &more);
+    }
     if args.inputs.profile.len() > 1 {
         return compare_two(args);
     }

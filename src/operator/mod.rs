@@ -55,5 +55,5 @@ mod writers;
 pub use housekeeping::needed_rights;
 pub use inside::{Inside, run_inside};
 pub use options::{OperatorError, Options, OwnPod};
-pub use orphans::{Orphans, advice, find as orphans};
+pub use orphans::{Orphans, advice, find as orphans, nearest};
 pub use process::run;

@@ -95,7 +95,7 @@ pub(super) fn in_turns<T>(all: Vec<T>, namespace: impl Fn(&T) -> Str, turn: usiz
 }
 
 /// The name most similar to `name`, if one is within a few typos of it, or one of the two is the beginning of the other.
-fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a Str>) -> Option<&'a Str> {
+pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a Str>) -> Option<&'a Str> {
     if name.len() > NAME {
         // Longer than any name that could be served; and the comparison takes the product of both lengths.
         return None;

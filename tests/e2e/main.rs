@@ -18,6 +18,7 @@
 mod admission;
 mod asked;
 mod bad_input;
+mod capacity;
 mod chart_values;
 mod cluster;
 mod crash;

@@ -172,10 +172,9 @@ fn spelled(taint: &Value) -> String {
 /// An empty, healthy node of the same sort.
 fn another(like: &Value, name: &str) -> Value {
     let mut node = like.clone();
-    let old = like["metadata"]["name"].clone();
     node["metadata"]["name"] = json!(name);
     node["metadata"]["uid"] = json!(name);
-    if like["metadata"]["labels"]["kubernetes.io/hostname"] == old {
+    if like["metadata"]["labels"]["kubernetes.io/hostname"].is_string() {
         node["metadata"]["labels"]["kubernetes.io/hostname"] = json!(name);
     }
     for (part, field) in [("spec", "unschedulable"), ("status", "images"), ("status", "conditions")] {

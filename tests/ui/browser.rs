@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A browser with one page, in a folder of its own that goes away with it.
-pub struct Browser {
+pub(crate) struct Browser {
     process: Child,
     requests: File,
     answers: Receiver<Value>,
@@ -28,7 +28,7 @@ pub struct Browser {
 
 impl Browser {
     /// Starts the Chromium that `BERTH_CHROMIUM` names.
-    pub fn start(test: &str, width: u32, height: u32) -> Self {
+    pub(crate) fn start(test: &str, width: u32, height: u32) -> Self {
         let chromium = std::env::var("BERTH_CHROMIUM").unwrap_or_else(|_| "chromium".to_owned());
         let folder = std::env::temp_dir().join(format!("berth-ui-{}-{test}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
@@ -72,13 +72,13 @@ impl Browser {
         self.resize(width, height);
     }
 
-    pub fn resize(&mut self, width: u32, height: u32) {
+    pub(crate) fn resize(&mut self, width: u32, height: u32) {
         let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
         self.ask("Emulation.setDeviceMetricsOverride", size);
     }
 
     /// Shows the file `page`, with `fragment` behind it, once its script has run.
-    pub fn open(&mut self, page: &Path, fragment: &str) {
+    pub(crate) fn open(&mut self, page: &Path, fragment: &str) {
         // Of another document: a new fragment alone would not read the page again.
         self.ask("Page.navigate", json!({"url": "about:blank"}));
         self.ask("Page.navigate", json!({"url": format!("file://{}{fragment}", page.display())}));
@@ -88,27 +88,27 @@ impl Browser {
         );
     }
 
-    pub fn prefer(&mut self, scheme: &str) {
+    pub(crate) fn prefer(&mut self, scheme: &str) {
         let feature = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
         self.ask("Emulation.setEmulatedMedia", feature);
     }
 
     /// The value of a JavaScript expression, a promise's once it is kept.
-    pub fn value(&mut self, expression: &str) -> Value {
+    pub(crate) fn value(&mut self, expression: &str) -> Value {
         let asked = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
         let answer = self.ask("Runtime.evaluate", asked);
         assert!(answer["exceptionDetails"].is_null(), "{expression}: {}", answer["exceptionDetails"]);
         answer["result"]["value"].clone()
     }
 
-    pub fn text(&mut self, selector: &str) -> String {
+    pub(crate) fn text(&mut self, selector: &str) -> String {
         let quoted = Value::from(selector);
         let text = self.value(&format!("document.querySelector({quoted})?.textContent ?? '(none)'"));
         text.as_str().unwrap().to_owned()
     }
 
     /// Waits until the expression is true.
-    pub fn wait(&mut self, what: &str, expression: &str) {
+    pub(crate) fn wait(&mut self, what: &str, expression: &str) {
         let began = Instant::now();
         // While a document is exchanged there is nothing to ask.
         let tried = format!("(() => {{ try {{ return Boolean({expression}) }} catch {{ return false }} }})()");
@@ -119,7 +119,7 @@ impl Browser {
     }
 
     /// Where the middle of an element is.
-    pub fn middle(&mut self, selector: &str) -> (f64, f64) {
+    pub(crate) fn middle(&mut self, selector: &str) -> (f64, f64) {
         let quoted = Value::from(selector);
         let at = self.value(&format!(
             "(() => {{ const e = document.querySelector({quoted}); e.scrollIntoView({{block: 'nearest'}}); \
@@ -128,20 +128,20 @@ impl Browser {
         (at[0].as_f64().unwrap(), at[1].as_f64().unwrap())
     }
 
-    pub fn mouse(&mut self, kind: &str, (x, y): (f64, f64)) {
+    pub(crate) fn mouse(&mut self, kind: &str, (x, y): (f64, f64)) {
         let buttons = i32::from(kind != "mouseReleased");
         let event = json!({"type": kind, "x": x, "y": y, "button": "left", "buttons": buttons, "clickCount": 1});
         self.ask("Input.dispatchMouseEvent", event);
     }
 
-    pub fn click(&mut self, selector: &str) {
+    pub(crate) fn click(&mut self, selector: &str) {
         let at = self.middle(selector);
         self.mouse("mousePressed", at);
         self.mouse("mouseReleased", at);
     }
 
     /// Presses and releases a key by its name and code; a key that writes is its own name.
-    pub fn key(&mut self, key: &str, code: u32) {
+    pub(crate) fn key(&mut self, key: &str, code: u32) {
         let text = if key.chars().count() == 1 { key } else { "" };
         for kind in ["keyDown", "keyUp"] {
             let written = if kind == "keyDown" { text } else { "" };
@@ -151,22 +151,22 @@ impl Browser {
     }
 
     /// Writes into what has the focus, as an input method would.
-    pub fn write(&mut self, text: &str) {
+    pub(crate) fn write(&mut self, text: &str) {
         self.ask("Input.insertText", json!({"text": text}));
     }
 
-    pub fn focus(&mut self, selector: &str) {
+    pub(crate) fn focus(&mut self, selector: &str) {
         let quoted = Value::from(selector);
         self.value(&format!("document.querySelector({quoted}).focus()"));
     }
 
-    pub fn picture(&mut self) -> Vec<u8> {
+    pub(crate) fn picture(&mut self) -> Vec<u8> {
         let picture = self.ask("Page.captureScreenshot", json!({"format": "png"}));
         STANDARD.decode(picture["data"].as_str().unwrap()).unwrap()
     }
 
     /// Every node that people with a screen reader meet: role and name.
-    pub fn spoken(&mut self) -> Vec<(String, String)> {
+    pub(crate) fn spoken(&mut self) -> Vec<(String, String)> {
         let tree = self.ask("Accessibility.getFullAXTree", json!({}));
         let text = |value: &Value| value["value"].as_str().unwrap_or_default().to_owned();
         let nodes = tree["nodes"].as_array().unwrap().iter().filter(|node| node["ignored"] != true);
@@ -174,14 +174,14 @@ impl Browser {
     }
 
     #[track_caller]
-    pub fn assert_no_trouble(&mut self) {
+    pub(crate) fn assert_no_trouble(&mut self) {
         // What happened before is told before the answer.
         self.value("1");
         assert_eq!(self.troubles, Vec::<String>::new());
     }
 
     /// Sends a request, and waits for its answer.
-    pub fn ask(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) fn ask(&mut self, method: &str, params: Value) -> Value {
         self.last += 1;
         let mut request = json!({"id": self.last, "method": method, "params": params});
         if let Some(session) = &self.session {

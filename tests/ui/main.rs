@@ -2,7 +2,7 @@
 //!
 //! `BERTH_UI_PICTURES=FOLDER` keeps screenshots, to be looked at; `BERTH_UI_TIMES=1` makes the bounds on times count, for a
 //! machine that does nothing else.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 mod browser;
 

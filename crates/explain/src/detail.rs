@@ -1,6 +1,6 @@
 //! What people ask next: how much is free, which taint, which label.
 
-use super::quantity::{PODS, amount, free};
+use super::quantity::{PODS, free};
 use berth_core::ledger::Ledger;
 use berth_core::model::{Node, NodeSelectorTerm, NodeTest, NodeTestOperator, Pod, Taint, TaintEffect};
 use berth_simulate::Cluster;
@@ -80,7 +80,7 @@ fn short(ledger: &Ledger, pod: &Pod, resource: &str, nodes: &[&str]) -> Detail {
         Some(((*name).to_owned(), free(ledger, node, resource).max(0)))
     });
     let most_free = free.reduce(|best, other| if other.1 > best.1 { other } else { best });
-    let requested = amount(&pod.shape.requests, resource);
+    let requested = pod.shape.requests.amount(resource);
     Detail::Resource { name: resource.to_owned(), requested, most_free }
 }
 

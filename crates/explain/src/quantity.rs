@@ -6,20 +6,10 @@ use berth_core::model::Requests;
 /// The resource name of pod slots, which no request of a pod can change.
 pub(crate) const PODS: &str = "pods";
 
-/// What `of` has of the resource `name`.
-pub(crate) fn amount(of: &Requests, name: &str) -> i64 {
-    match name {
-        "cpu" => of.milli_cpu,
-        "memory" => of.memory,
-        "ephemeral-storage" => of.ephemeral_storage,
-        scalar => of.scalar(scalar).unwrap_or(0),
-    }
-}
-
 /// What is free of the resource `name` on the node; negative where it is overbooked. Nominated pods take nothing.
 pub(crate) fn free(ledger: &Ledger, node: NodeId, name: &str) -> i64 {
     let (allocatable, used) = ledger.nodes().amounts(node);
-    amount(&allocatable, name).saturating_sub(amount(&used, name))
+    allocatable.amount(name).saturating_sub(used.amount(name))
 }
 
 /// Sets what `of` has of the resource `name`.

@@ -3,14 +3,33 @@
 //! Binds take effect at once and victims vanish at once; workers step in turn by name; the clock jumps to the next moment at
 //! which something is due. A run ends when nothing is active, in backoff or in flight. The same inputs, profiles and seed give
 //! the same report.
+//!
+//! ```text
+//!  run         the workers, the clock, and what binds and evictions do
+//!  report      what became of pending pods, and what differs between two runs
+//!  drain/      what draining nodes would do
+//!  headroom    how many more pods of a sort fit
+//!  template    copies of a pod, with claims of their own
+//!  more_nodes  copies of a node
+//!  timeline    every step of a run, if it is recorded
+//!  volumes     the storage controllers' part
+//! ```
 
+mod drain;
+mod headroom;
+mod more_nodes;
 mod report;
 mod run;
+mod template;
 mod timeline;
 mod volumes;
 
+pub use drain::{Budget, Drain, DrainFate, DrainReport, DrainSummary, DrainedPod, Health, LocalVolume, OnNode, drain};
+pub use headroom::{Headroom, OfNode, OfZone, Scarcest, Stop, headroom};
+pub use more_nodes::{add_nodes, another_node, is_condition};
 pub use report::{Comparison, Fate, Moved, OnlyOne, PodReport, Report, Side, Summary, compare};
-pub use run::{Extenders, Options, Outcome, run, run_with, unasked};
+pub use run::{Extenders, Options, Outcome, run, run_with, unasked, unasked_about};
+pub use template::{Template, unbound};
 pub use timeline::{Change, Event};
 
 use berth_core::ledger::{Ledger, Object};

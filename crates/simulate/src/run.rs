@@ -4,11 +4,11 @@ use berth_core::io::{
     self, BindOutcome, BindRequest, Effect, EvictRequest, EvictionOutcome, ExtenderError, ExtenderQuestion,
     ExtenderReply, ExtenderRequest, Input, NominatedNode, RefusalText, VolumeRequest, VolumesOutcome,
 };
-use berth_core::ledger::{Ledger, PodState};
+use berth_core::ledger::{Ledger, Object, PodState};
 use berth_core::model::{Pod, Str, Time};
 use berth_core::profile::{CompiledProfile, Mode};
 use berth_core::worker::{Next, Worker};
-use std::cell::RefCell;
+use std::cell::{Ref, RefCell};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -89,42 +89,17 @@ pub fn run(cluster: &Cluster, profiles: &[Arc<CompiledProfile>], seed: u64) -> O
 }
 
 /// As [`run`], as `options` say.
-pub fn run_with(cluster: &Cluster, profiles: &[Arc<CompiledProfile>], options: Options<'_>) -> Outcome {
-    let Options { seed, extenders, record } = options;
-    let mut sorted: Vec<&Arc<CompiledProfile>> = profiles.iter().collect();
-    sorted.sort_by(|a, b| a.name.cmp(&b.name));
-    let workers = sorted.iter().enumerate().map(|(i, profile)| {
-        let mut profile = CompiledProfile::clone(profile);
-        profile.queue.max_unschedulable = NO_SWEEP;
-        if extenders.is_none() {
-            profile.extenders.clear();
-        }
-        let mut worker = Worker::new(Arc::new(profile), seed.wrapping_add(i as u64));
-        worker.set_unix_us_at_zero(cluster.as_of_unix_us());
-        SteppedWorker { worker, inputs: Vec::new() }
-    });
-    let longest_backoff = profiles.iter().map(|p| p.queue.max_backoff).max().unwrap_or_default();
-    let mut ledger = cluster.ledger();
-    ledger.set_own_schedulers(profiles.iter().flat_map(|profile| profile.scheduler_names.iter().cloned()).collect());
-    let mut run = Run {
-        ledger: RefCell::new(ledger),
-        workers: workers.collect(),
-        extenders,
-        now: Time::ZERO,
-        changes: 0,
-        changed_at: Time::ZERO,
-        // Backoff ends on whole seconds, so one lasts a second more at most.
-        patience: longest_backoff + Duration::from_secs(2),
-        progress: BTreeMap::new(),
-        timeline: record.then(Vec::new),
-    };
+pub fn run_with<'a>(cluster: &Cluster, profiles: &'a [Arc<CompiledProfile>], options: Options<'a>) -> Outcome {
+    let mut run = Run::new(cluster, profiles, options);
     run.until_quiet();
-    let report = run.report(cluster, profiles);
+    let report = Report::new(cluster.pending().into_iter().map(|pod| run.report_on(pod)).collect());
     let timeline = run.timeline.take().unwrap_or_default();
     Outcome { report, elapsed: run.now.since(Time::ZERO), ledger: run.ledger.into_inner(), timeline }
 }
 
-struct Run<'a> {
+/// A cluster in which profiles place what is pending. The caller may change it while nothing is under way.
+pub(crate) struct Run<'a> {
+    profiles: &'a [Arc<CompiledProfile>],
     ledger: RefCell<Ledger>,
     workers: Vec<SteppedWorker>,
     extenders: Option<&'a mut dyn Extenders>,
@@ -141,8 +116,65 @@ struct Run<'a> {
     timeline: Option<Vec<Event>>,
 }
 
-impl Run<'_> {
-    fn until_quiet(&mut self) {
+impl<'a> Run<'a> {
+    pub(crate) fn new(cluster: &Cluster, profiles: &'a [Arc<CompiledProfile>], options: Options<'a>) -> Self {
+        let Options { seed, extenders, record } = options;
+        let mut sorted: Vec<&Arc<CompiledProfile>> = profiles.iter().collect();
+        sorted.sort_by(|a, b| a.name.cmp(&b.name));
+        let workers = sorted.iter().enumerate().map(|(i, profile)| {
+            let mut profile = CompiledProfile::clone(profile);
+            profile.queue.max_unschedulable = NO_SWEEP;
+            if extenders.is_none() {
+                profile.extenders.clear();
+            }
+            let mut worker = Worker::new(Arc::new(profile), seed.wrapping_add(i as u64));
+            worker.set_unix_us_at_zero(cluster.as_of_unix_us());
+            SteppedWorker { worker, inputs: Vec::new() }
+        });
+        let workers = workers.collect();
+        let longest_backoff = profiles.iter().map(|p| p.queue.max_backoff).max().unwrap_or_default();
+        let mut ledger = cluster.ledger();
+        ledger
+            .set_own_schedulers(profiles.iter().flat_map(|profile| profile.scheduler_names.iter().cloned()).collect());
+        Self {
+            profiles,
+            ledger: RefCell::new(ledger),
+            workers,
+            extenders,
+            now: Time::ZERO,
+            changes: 0,
+            changed_at: Time::ZERO,
+            // Backoff ends on whole seconds, so one lasts a second more at most.
+            patience: longest_backoff + Duration::from_secs(2),
+            progress: BTreeMap::new(),
+            timeline: record.then(Vec::new),
+        }
+    }
+
+    /// The cluster as it is now.
+    pub(crate) fn ledger(&self) -> Ref<'_, Ledger> {
+        self.ledger.borrow()
+    }
+
+    /// Adds or changes an object.
+    pub(crate) fn apply(&mut self, object: Object) {
+        object.apply(self.ledger.get_mut());
+        self.note_change();
+    }
+
+    /// Takes the pod with this uid out.
+    pub(crate) fn remove_pod(&mut self, uid: &str) {
+        self.ledger.get_mut().delete_pod(uid);
+        self.note_change();
+    }
+
+    /// The node that this run placed the pod with this uid on, while it is there.
+    pub(crate) fn node_of(&self, uid: &str) -> Option<&Str> {
+        self.progress.get(uid)?.node.as_ref()
+    }
+
+    /// Lets the workers go on until nothing more happens.
+    pub(crate) fn until_quiet(&mut self) {
         loop {
             let (acted, next) = self.round();
             if acted {
@@ -300,31 +332,29 @@ impl Run<'_> {
             && self.progress.values().any(|p| p.node.is_none() && p.refusal.as_ref().is_none_or(stale))
     }
 
-    fn report(&mut self, cluster: &Cluster, profiles: &[Arc<CompiledProfile>]) -> Report {
-        let pods = cluster.pending().into_iter().map(|pod| {
-            let mut progress = self.progress.remove(&pod.uid).unwrap_or_default();
-            let profile = serving(profiles, pod);
-            let nominated_node = self.nominated_node(pod, &progress);
-            let (fate, reason) = match progress.preempted {
-                Some(by) if progress.node.is_none() => (Fate::Preempted, Some(("Preempted".to_owned(), by))),
-                _ => fate(pod, profile, profiles, progress.node.is_some(), progress.refusal),
-            };
-            progress.victims.sort_unstable();
-            progress.victims.dedup();
-            PodReport {
-                namespace: pod.key.namespace.clone(),
-                name: pod.key.name.clone(),
-                node: progress.node,
-                nominated_node,
-                victims: progress.victims,
-                attempts: progress.attempts,
-                reason: reason.as_ref().map(|(reason, _)| reason.clone()),
-                message: reason.map(|(_, message)| message),
-                fate,
-                profile: profile.map(|p| p.name.clone()),
-            }
-        });
-        Report::new(pods.collect())
+    /// What has become of `pod`, which was pending when it came. Asked once, since it takes what is known of the pod.
+    pub(crate) fn report_on(&mut self, pod: &Pod) -> PodReport {
+        let mut progress = self.progress.remove(&pod.uid).unwrap_or_default();
+        let profile = serving(self.profiles, pod);
+        let nominated_node = self.nominated_node(pod, &progress);
+        let (fate, reason) = match progress.preempted {
+            Some(by) if progress.node.is_none() => (Fate::Preempted, Some(("Preempted".to_owned(), by))),
+            _ => fate(pod, profile, self.profiles, progress.node.is_some(), progress.refusal),
+        };
+        progress.victims.sort_unstable();
+        progress.victims.dedup();
+        PodReport {
+            namespace: pod.key.namespace.clone(),
+            name: pod.key.name.clone(),
+            node: progress.node,
+            nominated_node,
+            victims: progress.victims,
+            attempts: progress.attempts,
+            reason: reason.as_ref().map(|(reason, _)| reason.clone()),
+            message: reason.map(|(_, message)| message),
+            fate,
+            profile: profile.map(|p| p.name.clone()),
+        }
     }
 
     /// The node that `pod` was nominated for, or still is while it waits.
@@ -382,10 +412,15 @@ fn message_of(text: &RefusalText) -> String {
 /// A line for each extender that concerns a pending pod of `cluster` and is not asked: its part is missing from the answers
 /// about those pods. In the order of `profiles`.
 pub fn unasked(cluster: &Cluster, profiles: &[Arc<CompiledProfile>]) -> Vec<String> {
+    unasked_about(&cluster.pending(), profiles)
+}
+
+/// As [`unasked`], for these pods.
+pub fn unasked_about(pending: &[&Pod], profiles: &[Arc<CompiledProfile>]) -> Vec<String> {
     let mut notes = Vec::new();
     for profile in profiles.iter().filter(|profile| !profile.extenders.is_empty()) {
-        let of_profile = |pod: &&Pod| serving(profiles, pod).is_some_and(|p| Arc::ptr_eq(p, profile));
-        let pods: Vec<_> = cluster.pending().into_iter().filter(of_profile).collect();
+        let of_profile = |pod: &&&Pod| serving(profiles, pod).is_some_and(|p| Arc::ptr_eq(p, profile));
+        let pods: Vec<_> = pending.iter().filter(of_profile).collect();
         for extender in &profile.extenders {
             let concerned = pods.iter().filter(|pod| extender.is_interested(pod)).count();
             if concerned > 0 {

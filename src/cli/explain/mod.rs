@@ -6,7 +6,7 @@ pub(super) use text::{Reason, in_words, reasons};
 
 use super::live::{self, Loaded, SourceArgs};
 use super::output::{self, Format, counted};
-use super::{Answer, now_unix_us, page};
+use super::{Answer, more_nodes, now_unix_us, page};
 use anyhow::bail;
 use berth_core::model::{Pod, PodKey};
 use berth_explain::{self as explain, SEARCHED};
@@ -88,8 +88,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Answer> {
         (Some(name), _) => Some(named(name, loaded.namespace.as_deref().unwrap_or("default"))?),
         (None, pod) => pod.clone(),
     };
-    if let Some(node) = args.node.as_deref().filter(|node| cluster.nodes.iter().all(|known| &*known.name != *node)) {
-        bail!("node {node}: {}", text::unknown_node(node, cluster));
+    if let Some(node) = &args.node {
+        more_nodes::known(node, cluster)?;
     }
     let wanted = |pod: &Pod| match &only {
         Some(key) => pod.key == *key,

@@ -12,7 +12,7 @@ use berth_core::profile::CompiledProfile;
 use berth_explain::{
     self as explain, Detail, FilterReport, Next, NodeReport, PodReport, Report, ScoredNode, hard_taints,
 };
-use berth_simulate::{Cluster, serving};
+use berth_simulate::serving;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -196,17 +196,6 @@ fn write_score_table(out: &mut dyn Write, report: &PodReport, nodes: &[NodeRepor
         1 => Ok(()),
         ties => writeln!(out, "{ties} nodes share the highest total (=): one of them is drawn by lot"),
     }
-}
-
-/// The error for an unknown node, with a known node whose name begins or ends alike.
-pub(super) fn unknown_node(node: &str, cluster: &Cluster) -> String {
-    let lower = node.to_lowercase();
-    let alike = cluster.nodes.iter().map(|known| &*known.name).find(|known| {
-        let known = known.to_lowercase();
-        known.starts_with(&lower) || known.ends_with(&lower) || lower.starts_with(&known)
-    });
-    let hint = alike.map(|name| format!("; there is {name}")).unwrap_or_default();
-    format!("not in the cluster: check its name (kubectl get nodes){hint}")
 }
 
 /// Every filter that refuses the node, and the facts behind it; or that it fits.

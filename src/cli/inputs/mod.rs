@@ -11,16 +11,21 @@ mod files;
 mod objects;
 mod profiles;
 mod schema;
+mod template;
+mod written;
 
 pub use calls::Calls;
 pub(crate) use calls::NODES;
 pub(crate) use configurations::Imported;
 
 pub use error::InputError;
-pub(crate) use profiles::NAME_MAX;
+pub(crate) use profiles::{NAME_MAX, serve_also};
+pub(crate) use template::{Maker, budgets};
+pub(crate) use written::{Named, PodSource, Wanted};
 
 use super::output::counted as count;
 use berth_api::{self as api, SchedulerProfile};
+use berth_cluster::watch::Kind;
 use berth_core::profile::CompiledProfile;
 use berth_simulate::Cluster;
 use documents::Object;
@@ -69,9 +74,22 @@ pub fn inputs_from(name: &str, text: &str) -> Result<Inputs, InputError> {
 }
 
 /// Reads what `args` name.
-pub(crate) fn load(args: &InputArgs, mut calls: Calls) -> Result<Inputs, InputError> {
+pub(crate) fn load(args: &InputArgs, calls: Calls) -> Result<Inputs, InputError> {
+    load_keeping(args, calls, &Wanted::default()).map(|(inputs, _)| inputs)
+}
+
+/// As [`load`], with the objects that are `wanted` as they were written.
+pub(crate) fn load_keeping(
+    args: &InputArgs,
+    mut calls: Calls,
+    wanted: &Wanted,
+) -> Result<(Inputs, Vec<Value>), InputError> {
     let mut notes = Vec::new();
-    let mut objects = objects::sort(read_with(&args.filename, &mut calls)?, &calls, &mut notes);
+    let mut read = read_with(&args.filename, &mut calls)?;
+    let written: Vec<Value> = read.iter().filter(|object| wanted.takes(object)).map(Wanted::completed).collect();
+    // What was asked about is not of a kind that does not matter.
+    read.retain(|object| !wanted.takes(object) || Kind::find(&object.api_version, &object.kind).is_some());
+    let mut objects = objects::sort(read, &calls, &mut notes);
     if !args.profile.is_empty() {
         let (own, config_maps) = profiles::only(read_with(&args.profile, &mut calls)?, &args.profile)?;
         objects.config_maps.extend(config_maps);
@@ -83,7 +101,7 @@ pub(crate) fn load(args: &InputArgs, mut calls: Calls) -> Result<Inputs, InputEr
             ));
         }
     }
-    settle(objects, calls, notes)
+    Ok((settle(objects, calls, notes)?, written))
 }
 
 /// Compiles the profiles in the files at `paths` for the pods of `cluster`.

@@ -7,10 +7,12 @@ use super::documents::Object;
 use super::error::Origin;
 use super::objects::is_profile;
 use super::schema::violation;
+use crate::cli::output::some_of;
 use berth_api::{self as api, SchedulerProfile};
+use berth_core::model::{Pod, Str};
 use berth_core::profile::CompiledProfile;
 use berth_profile::compile;
-use berth_simulate::Cluster;
+use berth_simulate::{Cluster, serving};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,8 +20,38 @@ use std::sync::Arc;
 /// The name of the profile that serves every pod if none is given.
 const DEFAULT_NAME: &str = "default";
 
+/// Scheduler names that one note names.
+const NAMES_PER_LINE: usize = 4;
+
 /// Longest name of a profile; in an API server a rule of the CRD bounds it.
 pub(crate) const NAME_MAX: usize = 63;
+
+/// The name of the profile that serves what no other does, where there are others.
+const REST_NAME: &str = "the Default preset";
+
+/// Has the Default preset, which is kube-scheduler as it comes, serve the scheduler names of `pods` that none of `profiles`
+/// serves. Returns a note that says so, unless it stands in for missing profiles anyway.
+pub(crate) fn serve_also<'p>(
+    profiles: &mut Vec<Arc<CompiledProfile>>,
+    stand_in: bool,
+    pods: impl IntoIterator<Item = &'p Pod>,
+) -> Option<String> {
+    let foreign = pods.into_iter().filter(|pod| serving(profiles, pod).is_none());
+    let names: BTreeSet<Str> = foreign.map(|pod| pod.scheduler_name.clone()).collect();
+    if names.is_empty() {
+        return None;
+    }
+    let mut rest = CompiledProfile::default_preset(if stand_in { DEFAULT_NAME } else { REST_NAME });
+    rest.scheduler_names = names.iter().cloned().collect();
+    profiles.push(Arc::new(rest));
+    let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+    (!stand_in).then(|| {
+        format!(
+            "no profile serves schedulerName {}: the Default preset, which is kube-scheduler as it comes, judges its pods",
+            some_of(&names, NAMES_PER_LINE)
+        )
+    })
+}
 
 /// The profiles and configurations in the files behind `--profile`, at least one, and the ConfigMaps there; other kinds are
 /// skipped.

@@ -6,8 +6,9 @@
 
 mod kinds;
 pub(super) mod lease;
+mod written;
 
-use super::inputs::{self, Calls, InputArgs, Inputs};
+use super::inputs::{self, Calls, InputArgs, Inputs, Wanted};
 use anyhow::anyhow;
 use berth_api::{self as api, conditions::Ready};
 use berth_cluster::client;
@@ -38,6 +39,13 @@ pub(crate) struct SourceArgs {
 
     #[command(flatten)]
     live: LiveArgs,
+}
+
+impl SourceArgs {
+    /// The files that hold the profile, if one was given.
+    pub(crate) fn profile(&self) -> &[PathBuf] {
+        &self.profile
+    }
 }
 
 /// Which cluster, and whose pods; the flags are kubectl's.
@@ -79,6 +87,23 @@ pub(crate) fn load(args: &SourceArgs) -> anyhow::Result<Loaded> {
         return Ok(Loaded { inputs: inputs::load(&files, Calls::default())?, namespace, server: None });
     }
     super::event_loop("the connection")?.block_on(read(args))
+}
+
+/// As [`load`], with the objects as they are written that `wanted` chooses in the namespace that is asked about.
+pub(crate) fn load_keeping(
+    args: &SourceArgs,
+    wanted: impl FnOnce(&str) -> Wanted,
+) -> anyhow::Result<(Loaded, Vec<Value>)> {
+    if !args.filename.is_empty() {
+        let files = InputArgs { filename: args.filename.clone(), profile: args.profile.clone() };
+        let namespace = args.live.namespace.clone();
+        let wanted = wanted(namespace.as_deref().unwrap_or("default"));
+        let (inputs, written) = inputs::load_keeping(&files, Calls::default(), &wanted)?;
+        return Ok((Loaded { inputs, namespace, server: None }, written));
+    }
+    let loaded = load(args)?;
+    let wanted = wanted(loaded.namespace.as_deref().unwrap_or("default"));
+    Ok((loaded, written::read(args, &wanted)?))
 }
 
 /// The note about objects that may not be listed.

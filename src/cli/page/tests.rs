@@ -21,12 +21,11 @@ fn recorded(cluster: &Cluster, profiles: &[Arc<CompiledProfile>]) -> Outcome {
 
 /// Two nodes of four cores, of which one is half full, and three pods, of which one fits nowhere.
 fn small() -> Cluster {
-    let mut cluster = Cluster::default();
-    cluster.nodes = vec![node("n1", 4000, 8 * GIB, 110), node("n2", 4000, 8 * GIB, 110)];
+    let nodes = vec![node("n1", 4000, 8 * GIB, 110), node("n2", 4000, 8 * GIB, 110)];
     let running = Pod { node_name: Some("n1".into()), ..pod("running", shape_of(2000, GIB)) };
-    cluster.pods =
+    let pods =
         vec![running, pod("a", shape_of(1000, GIB)), pod("b", shape_of(1000, GIB)), pod("big", shape_of(9000, GIB))];
-    cluster
+    Cluster { nodes, pods, ..Cluster::default() }
 }
 
 fn written(data: &Data) -> String {
@@ -185,10 +184,9 @@ fn each_of_a_few_pods_is_judged_as_the_cluster_was_before_it() {
 /// A pod of higher priority takes the place of one that runs.
 #[test]
 fn an_evicted_pod_leaves_its_node() {
-    let mut cluster = Cluster::default();
-    cluster.nodes = vec![node("n", 4000, 8 * GIB, 110)];
     let low = Pod { node_name: Some("n".into()), ..pod("low", shape_of(3000, GIB)) };
-    cluster.pods = vec![Pod { priority: 10, ..pod("high", shape_of(3000, GIB)) }, low];
+    let pods = vec![Pod { priority: 10, ..pod("high", shape_of(3000, GIB)) }, low];
+    let cluster = Cluster { nodes: vec![node("n", 4000, 8 * GIB, 110)], pods, ..Cluster::default() };
     let data = data_of(&page_of(&cluster));
     let pods = &data["pods"];
     assert_eq!(pods["fate"], serde_json::json!([1, 6]), "{pods}");

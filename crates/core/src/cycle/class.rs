@@ -2,7 +2,7 @@ use crate::ledger::NodeId;
 use crate::limits::{CLASS_CACHE_BYTES, SHAPES_REMEMBERED};
 use crate::model::{Footprint, PodShape};
 use crate::plugins::{
-    Overlay, PluginContext, ResolvedPod, Verdict, Work, cost_on, filter, fixed_score, node_affinity, taint_toleration,
+    PluginContext, ResolvedPod, Verdict, Work, cost_on, filter, fixed_score, node_affinity, taint_toleration,
 };
 use crate::profile::Score;
 use rustc_hash::FxHashMap;
@@ -69,7 +69,7 @@ impl CachedRows {
     #[inline]
     pub(super) fn verdict(&mut self, cx: PluginContext<'_>, resolved: &ResolvedPod, node: NodeId) -> Verdict {
         if self.is_stale(cx, node) {
-            self.judge(cx, resolved, node);
+            self.judge(cx, resolved, node, &mut Work::unbounded());
         }
         self.verdicts[node.index()]
     }
@@ -84,8 +84,7 @@ impl CachedRows {
         work: &mut Work,
     ) -> Option<Verdict> {
         if self.is_stale(cx, node) {
-            work.take(cost_on(resolved, cx.ledger.nodes(), node)).ok()?;
-            self.judge(cx, resolved, node);
+            self.judge(cx, resolved, node, work)?;
         }
         Some(self.verdicts[node.index()])
     }
@@ -106,18 +105,20 @@ impl CachedRows {
         self.relative[node.index()]
     }
 
-    /// Filters and scores a row from nothing and keeps the answer. Apart from the loops that find most rows judged.
+    /// Filters and scores a row from nothing and keeps the answer, if `work` is left for it. Apart from the loops that find most
+    /// rows judged.
     #[inline(never)]
-    fn judge(&mut self, cx: PluginContext<'_>, resolved: &ResolvedPod, node: NodeId) {
+    fn judge(&mut self, cx: PluginContext<'_>, resolved: &ResolvedPod, node: NodeId, work: &mut Work) -> Option<()> {
+        work.take(cost_on(resolved, cx.ledger.nodes(), node)).ok()?;
         #[cfg(test)]
         JUDGED.set(JUDGED.get() + 1);
         let PluginContext { profile, ledger } = cx;
         let i = node.index();
-        let verdict = filter(profile, resolved, ledger.nodes(), node, Overlay::none());
+        let verdict = filter(profile, resolved, ledger.nodes(), node);
         self.verdicts[i] = verdict;
         self.made_at[i] = ledger.nodes().version[i];
         if !verdict.fits() {
-            return;
+            return Some(());
         }
         let relative = resolved.has_preferences(profile) || ledger.nodes().has_soft_taints();
         let mut fixed = 0;
@@ -135,6 +136,7 @@ impl CachedRows {
             }
         }
         self.fixed[i] = fixed;
+        Some(())
     }
 }
 

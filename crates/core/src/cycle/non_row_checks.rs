@@ -3,7 +3,7 @@ use crate::ledger::{Ledger, NodeId, VolumePlan};
 use crate::model::{Pod, Str};
 use crate::plugins::{
     Overlay, Plugin, PluginContext, PreFilterRefusal, Relations, ResolvedPod, Stop, Tables, Verdict, Work, cost_on,
-    filter, fits_under, node_affinity,
+    filter, filter_under, fits_under, node_affinity,
 };
 use rustc_hash::FxHashMap;
 
@@ -82,12 +82,12 @@ impl NonRowChecks<'_> {
     /// The verdict of one row computed from nothing.
     pub(super) fn judge_fresh(&self, node: NodeId) -> Verdict {
         let nodes = self.cx.ledger.nodes();
-        self.judge(node, || filter(self.cx.profile, self.resolved, nodes, node, Overlay::none()))
+        self.judge(node, || filter(self.cx.profile, self.resolved, nodes, node))
     }
 
     /// The verdict of a row with `overlay` laid over it, in one pass: nominated pods count only if they are in the overlay.
     pub(crate) fn judge_under(&self, node: NodeId, overlay: &Overlay) -> Verdict {
-        let own = filter(self.cx.profile, self.resolved, self.cx.ledger.nodes(), node, overlay);
+        let own = filter_under(self.cx.profile, self.resolved, self.cx.ledger.nodes(), node, overlay);
         self.complete(self.cx, self.resolved, node, own, overlay)
     }
 

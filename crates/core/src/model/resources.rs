@@ -18,6 +18,16 @@ pub struct Requests {
 }
 
 impl Requests {
+    /// The amount of the resource `name`, 0 if it is not named: thousandths of a core, bytes, pieces.
+    pub fn amount(&self, name: &str) -> i64 {
+        match name {
+            "cpu" => self.milli_cpu,
+            "memory" => self.memory,
+            "ephemeral-storage" => self.ephemeral_storage,
+            scalar => self.scalar(scalar).unwrap_or(0),
+        }
+    }
+
     /// The amount of the scalar `name`, if it is named at all.
     pub fn scalar(&self, name: &str) -> Option<i64> {
         self.scalars.binary_search_by(|(n, _)| (**n).cmp(name)).ok().map(|at| self.scalars[at].1)

@@ -57,7 +57,24 @@ pub(crate) fn gated_text(gates: &[Str]) -> String {
 
 /// Runs the profile's filters on one row in upstream's order and returns the first refusal.
 #[inline]
-pub(crate) fn filter(
+pub(crate) fn filter(profile: &CompiledProfile, pod: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> Verdict {
+    filter_row::<false>(profile, pod, nodes, node, Overlay::none())
+}
+
+/// As [`filter`], with `overlay` laid over the row.
+pub(crate) fn filter_under(
+    profile: &CompiledProfile,
+    pod: &ResolvedPod,
+    nodes: &NodeTable,
+    node: NodeId,
+    overlay: &Overlay,
+) -> Verdict {
+    filter_row::<true>(profile, pod, nodes, node, overlay)
+}
+
+/// Rows are judged by the million, and nearly always as they are: that form of it, `UNDER` false, reads no overlay.
+#[inline]
+fn filter_row<const UNDER: bool>(
     profile: &CompiledProfile,
     pod: &ResolvedPod,
     nodes: &NodeTable,
@@ -77,11 +94,11 @@ pub(crate) fn filter(
     {
         return Verdict::unresolvable(cause);
     }
-    if on(Plugin::NodePorts) && !node_ports::fits(pod, nodes, node, overlay) {
+    if on(Plugin::NodePorts) && !node_ports::fits::<UNDER>(pod, nodes, node, overlay) {
         return Verdict::unschedulable(Cause::HostPorts);
     }
     if on(Plugin::NodeResourcesFit)
-        && let Some(refusal) = node_resources_fit::filter(pod, nodes, node, overlay).refusal()
+        && let Some(refusal) = node_resources_fit::filter::<UNDER>(pod, nodes, node, overlay).refusal()
     {
         return refusal;
     }
@@ -106,8 +123,8 @@ pub(crate) fn fits_under(
     overlay: &Overlay,
 ) -> bool {
     let on = |plugin| profile.filters.has(plugin);
-    (!on(Plugin::NodePorts) || node_ports::fits(pod, nodes, node, overlay))
-        && (!on(Plugin::NodeResourcesFit) || node_resources_fit::filter(pod, nodes, node, overlay).fits())
+    (!on(Plugin::NodePorts) || node_ports::fits::<true>(pod, nodes, node, overlay))
+        && (!on(Plugin::NodeResourcesFit) || node_resources_fit::filter::<true>(pod, nodes, node, overlay).fits())
 }
 
 /// NodeDeclaredFeatures: whether the node declares every feature that the pod needs, which decoding infers from the pod's spec.
@@ -489,7 +506,7 @@ mod tests {
         let mut pod = shape();
         pod.required_features = texts(required);
         let resolved = ResolvedPod::new(profile, &ledger, &Arc::new(pod));
-        filter(profile, &resolved, ledger.nodes(), ledger.nodes().find("a").expect("applied"), Overlay::none())
+        filter(profile, &resolved, ledger.nodes(), ledger.nodes().find("a").expect("applied"))
     }
 
     #[test]

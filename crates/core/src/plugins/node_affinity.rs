@@ -27,12 +27,14 @@ pub(crate) fn named(shape: &PodShape) -> Option<Vec<Str>> {
     Some(all)
 }
 
+#[inline]
 pub(super) fn refuses(profile: &CompiledProfile, pod: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> Option<Cause> {
+    let pod_selects = !pod.shape.node_selector.is_empty() || pod.shape.required_affinity.is_some();
+    if pod_selects || profile.added_affinity.required.is_some() { unmatched(profile, pod, nodes, node) } else { None }
+}
+
+fn unmatched(profile: &CompiledProfile, pod: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> Option<Cause> {
     let shape = &pod.shape;
-    let pod_selects = !shape.node_selector.is_empty() || shape.required_affinity.is_some();
-    if !pod_selects && profile.added_affinity.required.is_none() {
-        return None;
-    }
     let (name, labels) = (nodes.name(node), nodes.labels(node));
     if profile.added_affinity.required.as_ref().is_some_and(|added| !added.matches(name, labels)) {
         return Some(Cause::AddedAffinity);

@@ -7,11 +7,17 @@ use crate::model::{HostPort, steps};
 /// An address that stands for all of them.
 const ANY: &str = "0.0.0.0";
 
-pub(super) fn fits(pod: &ResolvedPod, nodes: &NodeTable, node: NodeId, overlay: &Overlay) -> bool {
-    let taken = &nodes.ports[node.index()];
-    pod.shape.host_ports.iter().all(|wanted| {
-        // `taken` lists the ports of all pods on the row, once for each pod that has the port.
-        conflicts(taken, wanted) == conflicts(&overlay.freed_ports, wanted) && conflicts(&overlay.ports, wanted) == 0
+/// Looks at `overlay` only if `UNDER`.
+#[inline]
+pub(super) fn fits<const UNDER: bool>(pod: &ResolvedPod, nodes: &NodeTable, node: NodeId, overlay: &Overlay) -> bool {
+    pod.shape.host_ports.is_empty() || are_free::<UNDER>(&pod.shape.host_ports, &nodes.ports[node.index()], overlay)
+}
+
+/// `taken` lists the ports of all pods on the row, once for each pod that has the port.
+fn are_free<const UNDER: bool>(wanted: &[HostPort], taken: &[HostPort], overlay: &Overlay) -> bool {
+    wanted.iter().all(|wanted| match conflicts(taken, wanted) {
+        conflicting if !UNDER => conflicting == 0,
+        conflicting => conflicting == conflicts(&overlay.freed_ports, wanted) && conflicts(&overlay.ports, wanted) == 0,
     })
 }
 
@@ -75,7 +81,7 @@ mod tests {
         let profile = CompiledProfile::default_preset("test");
         let fits_on = |ip: &str, overlay: &Overlay| {
             let resolved = ResolvedPod::new(&profile, &ledger, &with_port("p", ip).shape);
-            fits(&resolved, ledger.nodes(), at, overlay)
+            fits::<true>(&resolved, ledger.nodes(), at, overlay)
         };
         let mut overlay = Overlay::NONE;
         for (name, anywhere, elsewhere) in [("v", false, false), ("w", false, true), ("x", true, true)] {
@@ -122,7 +128,7 @@ mod tests {
         let [full, empty] = ["a", "b"].map(|name| ledger.nodes().find(name).expect("applied"));
         let profile = CompiledProfile::default_preset("test");
         let resolved = ResolvedPod::new(&profile, &ledger, &many("p", 20_000).shape);
-        assert!(fits(&resolved, ledger.nodes(), full, Overlay::none()));
+        assert!(fits::<false>(&resolved, ledger.nodes(), full, Overlay::none()));
         let [full, empty] = [full, empty].map(|node| crate::plugins::cost_on(&resolved, ledger.nodes(), node));
         assert!(empty < full / 4 && full < WORK_PER_HOLD && full > HOST_PORTS_PER_POD, "{empty} and {full}");
         ledger.delete_pod("v");

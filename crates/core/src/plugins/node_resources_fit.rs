@@ -2,16 +2,25 @@
 //! After `pkg/scheduler/framework/plugins/noderesources/{fit,least_allocated,most_allocated,requested_to_capacity_ratio}.go`.
 
 use super::context::{MAX_NODE_SCORE, Overlay, ResolvedPod, Resource, ScoredResource, Verdict};
+use super::overlay::Sum;
 use crate::ledger::{NodeId, NodeTable};
 use crate::profile::{FitArgs, FitStrategy, ShapePoint};
 
+/// Looks at `overlay` only if `UNDER`.
 #[inline]
-pub(super) fn filter(pod: &ResolvedPod, nodes: &NodeTable, node: NodeId, overlay: &Overlay) -> Verdict {
+pub(super) fn filter<const UNDER: bool>(
+    pod: &ResolvedPod,
+    nodes: &NodeTable,
+    node: NodeId,
+    overlay: &Overlay,
+) -> Verdict {
     let i = node.index();
+    let added = |sum: Sum| if UNDER { sum.get() } else { 0 };
     let wanted = &pod.shape.requests;
     let mut lacking = 0_u64;
     let mut unresolvable = false;
-    if nodes.used_pods[i] + overlay.pods + 1 > nodes.allocatable_pods[i] {
+    let added_pods = if UNDER { overlay.pods } else { 0 };
+    if nodes.used_pods[i] + added_pods >= nodes.allocatable_pods[i] {
         lacking |= 1 << Verdict::PODS;
     }
     let mut check = |bit: u32, request: i64, allocatable: i64, used: i64| {
@@ -20,13 +29,14 @@ pub(super) fn filter(pod: &ResolvedPod, nodes: &NodeTable, node: NodeId, overlay
             unresolvable |= request > allocatable;
         }
     };
-    check(Verdict::CPU, wanted.milli_cpu, nodes.allocatable_cpu[i], nodes.used_cpu[i] + overlay.cpu.get());
-    check(Verdict::MEMORY, wanted.memory, nodes.allocatable_memory[i], nodes.used_memory[i] + overlay.memory.get());
-    let storage_used = nodes.used_storage[i] + overlay.storage.get();
+    check(Verdict::CPU, wanted.milli_cpu, nodes.allocatable_cpu[i], nodes.used_cpu[i] + added(overlay.cpu));
+    check(Verdict::MEMORY, wanted.memory, nodes.allocatable_memory[i], nodes.used_memory[i] + added(overlay.memory));
+    let storage_used = nodes.used_storage[i] + added(overlay.storage);
     check(Verdict::STORAGE, wanted.ephemeral_storage, nodes.allocatable_storage[i], storage_used);
     for scalar in &pod.scalars {
         let (allocatable, used) = scalar.scalar.map_or((0, 0), |id| {
-            (nodes.scalar_allocatable(id, node), nodes.scalar_used(id, node) + overlay.scalar(id))
+            let added = if UNDER { overlay.scalar(id) } else { 0 };
+            (nodes.scalar_allocatable(id, node), nodes.scalar_used(id, node) + added)
         });
         check(scalar.bit, scalar.amount, allocatable, used);
     }

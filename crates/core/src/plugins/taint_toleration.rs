@@ -35,7 +35,7 @@ pub(crate) fn score(pod: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> i64 {
 /// How many comparisons [`admits`] and [`score`] may take together.
 #[inline]
 pub(super) fn comparisons(tolerations: &[Toleration], nodes: &NodeTable, node: NodeId) -> usize {
-    if !nodes.tainted[node.index()] {
+    if tolerations.is_empty() || !nodes.tainted[node.index()] {
         return 0;
     }
     let taints = nodes.taints[node.index()].len();

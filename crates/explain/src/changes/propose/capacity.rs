@@ -1,10 +1,11 @@
 //! Capacity from elsewhere: one running pod removed, or one node added.
 
-use super::{ChangeKind, Draft, Edit, GUESSES, Scene, Trial, View, relabelled, taints::is_condition};
-use crate::quantity::{amount, free, in_words, spelled};
+use super::{ChangeKind, Draft, Edit, GUESSES, Scene, Trial, View, relabelled};
+use crate::quantity::{free, in_words, spelled};
 use berth_core::ledger::Ledger;
-use berth_core::model::{Node, Pod, Pressure, Requests, Str, Taint};
+use berth_core::model::{HOSTNAME, Node, Pod, Requests};
 use berth_core::plugins::Plugin;
+use berth_simulate::another_node;
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
 
@@ -73,7 +74,7 @@ fn removal_draft(pod: &Pod, weight: u64) -> Draft {
     let node = pod.node_name.clone().unwrap_or_else(|| "".into());
     let mut takes: Vec<String> = ["cpu", "memory"]
         .into_iter()
-        .map(|name| (name, amount(&pod.usage.requests, name)))
+        .map(|name| (name, pod.usage.requests.amount(name)))
         .filter(|(_, amount)| *amount > 0)
         .map(|(name, amount)| format!("{} {name}", spelled(name, amount)))
         .collect();
@@ -95,56 +96,34 @@ fn removal_draft(pod: &Pod, weight: u64) -> Draft {
 
 /// How much is missing of each resource that the node lacks.
 fn shortage<'v>(pod: &Pod, view: &'v View<'_>, ledger: &Ledger) -> Vec<(&'v str, i64)> {
-    let missing = |name| amount(&pod.shape.requests, name).saturating_sub(free(ledger, view.id, name));
+    let missing = |name| pod.shape.requests.amount(name).saturating_sub(free(ledger, view.id, name));
     view.lacking().map(|name| (name, missing(name))).collect()
 }
 
 fn gives(usage: &Requests, short: &[(&str, i64)]) -> bool {
-    short.iter().all(|(name, missing)| amount(usage, name) >= *missing)
+    short.iter().all(|(name, missing)| usage.amount(name) >= *missing)
 }
 
 /// The largest share, in thousandths, that the pod takes of any resource of the node.
 fn share(usage: &Requests, of: &Requests) -> u64 {
     let one = |name: &str| {
-        let (part, whole) = (i128::from(amount(usage, name)), i128::from(amount(of, name)));
+        let (part, whole) = (i128::from(usage.amount(name)), i128::from(of.amount(name)));
         if whole <= 0 { 0 } else { (part * 1000 / whole).clamp(0, 1000) as u64 }
     };
     let scalars = usage.scalars.iter().map(|(name, _)| one(name));
     ["cpu", "memory", "ephemeral-storage"].into_iter().map(one).chain(scalars).max().unwrap_or(0)
 }
 
-const HOSTNAME: &str = "kubernetes.io/hostname";
-
 /// An empty node like each sort of node in the cluster.
 fn more_nodes(scene: &Scene<'_>) -> Vec<Draft> {
     let mut sorts: Vec<(Node, &Node)> = Vec::new();
     for view in &scene.views {
-        let node = another(view.node);
+        let node = another_node(view.node, &format!("{}-another", view.node.name).into());
         if sorts.len() < GUESSES && !sorts.iter().any(|(known, _)| is_alike(known, &node)) {
             sorts.push((node, view.node));
         }
     }
     sorts.into_iter().map(|(node, like)| more_draft(node, like)).collect()
-}
-
-/// An empty, healthy node that is like `node` in all that its maker decides.
-fn another(node: &Node) -> Node {
-    let name: Str = format!("{}-another", node.name).into();
-    let labels = match node.labels.get(HOSTNAME) {
-        Some(host) if *host == node.name => relabelled(&node.labels, HOSTNAME, Some(&name)),
-        _ => node.labels.clone(),
-    };
-    let taints: Vec<Taint> = node.taints.iter().filter(|t| !is_condition(t)).cloned().collect();
-    Node {
-        uid: name.clone(),
-        name,
-        labels,
-        taints: taints.into(),
-        unschedulable: false,
-        images: Vec::new(),
-        pressure: Pressure::default(),
-        ..node.clone()
-    }
 }
 
 fn is_alike(a: &Node, b: &Node) -> bool {
@@ -157,7 +136,7 @@ fn is_alike(a: &Node, b: &Node) -> bool {
 }
 
 fn more_draft(node: Node, like: &Node) -> Draft {
-    let size = ["cpu", "memory"].map(|name| format!("{} {name}", in_words(name, amount(&node.allocatable, name))));
+    let size = ["cpu", "memory"].map(|name| format!("{} {name}", in_words(name, node.allocatable.amount(name))));
     let size = size.join(", ");
     Draft {
         kind: ChangeKind::AddNode,

@@ -4,6 +4,7 @@ use super::{ChangeKind, Draft, Edit, GUESSES, Scene, Trial, View};
 use crate::detail::{spelled, untolerated};
 use berth_core::model::{Pod, Taint, Toleration, TolerationOperator};
 use berth_core::plugins::Plugin;
+use berth_simulate::is_condition;
 use serde_json::{Value, json};
 
 /// The taint that the cluster puts on a node that is cordoned, and takes away with the cordon.
@@ -66,14 +67,6 @@ pub(super) fn toleration_draft(pod: &Pod, toleration: Toleration) -> Draft {
         text: format!("tolerate the taint {spelled}"),
         weight: 0,
     }
-}
-
-/// Whether the taint tells the node's condition: it disappears with the condition.
-pub(super) fn is_condition(taint: &Taint) -> bool {
-    const OF_AUTOSCALER: [&str; 2] = ["ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler"];
-    taint.key.starts_with("node.kubernetes.io/")
-        || taint.key.starts_with("node.cloudprovider.kubernetes.io/")
-        || OF_AUTOSCALER.contains(&&*taint.key)
 }
 
 /// A node without the taints in the way: someone removes them, or the node recovers.

@@ -6,6 +6,7 @@ use berth_core::cycle::Obstacle;
 use berth_core::ledger::Ledger;
 use berth_core::model::{Pod, Taint};
 use berth_core::plugins::{Cause, Plugin};
+use berth_simulate::is_condition;
 use serde_json::{Value, json};
 
 /// The most changes in one proposal: with more it is another pod.
@@ -63,7 +64,7 @@ fn next(pod: &Pod, view: &View<'_>, obstacle: &Obstacle, ledger: &Ledger) -> Res
             if taints.is_empty() {
                 return Ok(None);
             }
-            let toleration = taints::one_for(&taints).filter(|_| !taints.iter().any(|t| taints::is_condition(t)));
+            let toleration = taints::one_for(&taints).filter(|_| !taints.iter().any(|t| is_condition(t)));
             Some(taints::toleration_draft(pod, toleration.ok_or(NotThePods)?))
         }
         Plugin::NodeAffinity if obstacle.cause == Some(Cause::NodeAffinity) => {

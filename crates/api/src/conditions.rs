@@ -217,6 +217,21 @@ conditions! {
         /// The pods behind an extender wait for this very profile.
         SelfDependency => False,
     }
+    /// New pods of the namespaces that `spec.namespaces.route` selects get this profile.
+    NamespacesRouted {
+        /// The chart's admission policy gives new pods of these namespaces the profile's scheduler name.
+        Routed => True,
+        /// `spec.namespaces.route` is absent.
+        NoRoute => True,
+        /// An older profile gets the pods of some of the namespaces.
+        OlderProfileRoutes => False,
+        /// The operator was not told that the admission policy is installed.
+        PolicyNotInstalled => False,
+        /// The API server serves no MutatingAdmissionPolicy.
+        PolicyNotSupported => False,
+        /// The profile serves no scheduler name that pods could get.
+        NotServing => False,
+    }
     /// Pods find nodes.
     SchedulingHealthy {
         /// Pods are placed as they come.

@@ -112,6 +112,20 @@ pub struct Namespaces {
     #[schemars(schema_with = "label_map", extend("minProperties" = 1))]
     #[x_kube(validation = label_keys("example.com/team"))]
     pub match_labels: BTreeMap<String, String>,
+    /// The namespaces whose new pods get this profile although they name no scheduler. Absent: none. It needs the chart's
+    /// admission policy (namespaceRouting.enabled); the condition NamespacesRouted says whether it is in force.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub route: Option<Route>,
+}
+
+/// The namespaces whose new pods get a profile although they name no scheduler. Pods of `kube-system` and of the operator's own
+/// namespace never do, nor those labelled `scheduling.berth.dev/route=false`. Of two profiles the older one gets the pods
+/// of a namespace that both select.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct Route {
+    /// The namespaces, by their labels; with access Restricted those of them that are allowed. Empty: all namespaces.
+    pub selector: LabelSelector,
 }
 
 /// How pods that could not be placed wait for their next try.

@@ -123,7 +123,12 @@ use super::{join_lines, tell_defaults};
         "!has(self.extenders) || (has(self.allowUnsafe) && self.allowUnsafe == 'Acknowledged') || !self.extenders.exists(e, !has(e.verbs.filter) && has(e.managedResources) && e.managedResources.exists(r, has(r.fitCheck) && r.fitCheck == 'Skip'))"
     )
     .message("extenders: fitCheck: Skip leaves a resource to an extender that has no verb filter, so that nobody checks it: add verbs.filter, or set spec.allowUnsafe: Acknowledged")
-    .field_path(".extenders")
+    .field_path(".extenders"),
+    validation = Rule::new(
+        "!has(self.namespaces) || !has(self.namespaces.route) || !has(self.schedulerNames) || self.schedulerNames.exists(n, n != 'default-scheduler')"
+    )
+    .message("namespaces.route: a pod that names no scheduler has the name default-scheduler, and this profile serves no other: remove route, or add a name to spec.schedulerNames")
+    .field_path(".namespaces.route")
 )]
 pub struct SchedulerProfileSpec {
     /// Values of a pod's `spec.schedulerName` that this profile serves. Absent: the profile's own name.

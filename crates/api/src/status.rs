@@ -7,8 +7,8 @@ use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
 use serde_json::json;
 
 use super::conditions::{ConditionType, Ready, Status};
-use super::join_lines;
-use super::settings::{Mode, Preset};
+use super::settings::{Mode, Namespaces, Preset};
+use super::{join_lines, tell_defaults};
 
 /// What the operator says about a profile. Conditions are written at once; counters within seconds once they are at rest, and every
 /// 30 seconds while they change.
@@ -32,6 +32,9 @@ pub struct SchedulerProfileStatus {
     #[schemars(length(max = 8))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub scheduler_names: Vec<SchedulerNameStatus>,
+    /// What the chart's admission policy goes by: which new pods get which scheduler name. Absent: it gives this profile to none.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
+    pub route: Option<RouteStatus>,
     /// What is in force: preset, overlay and defaults resolved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effective: Option<EffectiveProfile>,
@@ -113,6 +116,18 @@ pub enum SchedulerNameState {
     Conflict,
     /// `default-scheduler`, and the operator runs without `--serve-default-scheduler`.
     Reserved,
+}
+
+/// The part of the spec that is in force of which new pods a profile gets without being named.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+#[schemars(transform = tell_defaults)]
+pub struct RouteStatus {
+    /// The name that the pods get: the profile's own if it serves it, and otherwise the first, in the order of the alphabet, that it serves.
+    #[schemars(length(max = 253))]
+    pub scheduler_name: String,
+    /// spec.namespaces of the spec that serves.
+    pub namespaces: Namespaces,
 }
 
 /// A profile as it is in force.

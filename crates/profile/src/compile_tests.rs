@@ -116,7 +116,7 @@ fn an_empty_node_selector_is_all_nodes() {
 }
 
 /// Each bad spec with the reason, the field and a word of the message or fix.
-const REFUSED: [(&str, Accepted, &str, &str); 40] = [
+const REFUSED: [(&str, Accepted, &str, &str); 42] = [
     // These pass the API server's schema: only here are they found.
     (
         r#"{"nodes": {"selector": {"matchLabels": {"example..com/pool": "a"}}}}"#,
@@ -310,6 +310,18 @@ const REFUSED: [(&str, Accepted, &str, &str); 40] = [
     (r#"{"nodes": {"percentageToScore": 101}}"#, Accepted::InvalidArgs, "spec.nodes.percentageToScore", "101"),
     (r#"{"nodes": {"minFeasible": 0}}"#, Accepted::InvalidArgs, "spec.nodes.minFeasible", "100,000"),
     (r#"{"namespaces": {"access": "Restricted"}}"#, Accepted::InvalidArgs, "spec.namespaces.access", "no pod"),
+    (
+        r#"{"namespaces": {"route": {"selector": {"matchLabels": {"a..b/c": "x"}}}}}"#,
+        Accepted::InvalidSelector,
+        "spec.namespaces.route.selector.matchLabels",
+        "a..b/c",
+    ),
+    (
+        r#"{"schedulerNames": ["default-scheduler"], "namespaces": {"route": {"selector": {}}}}"#,
+        Accepted::InvalidArgs,
+        "spec.namespaces.route",
+        "add a name to spec.schedulerNames",
+    ),
     (
         r#"{"queue": {"initialBackoff": "2s", "maxBackoff": "1s"}}"#,
         Accepted::InvalidArgs,

@@ -10,10 +10,12 @@ mod names;
 mod plugins;
 mod preemption;
 mod preset;
+mod route;
 mod selectors;
 
 pub use compile::compile;
 pub use names::{is_dns1123_subdomain, is_qualified_name};
+pub use route::routed_namespaces;
 pub use selectors::label_key;
 
 use berth_api::conditions::Accepted;

@@ -72,6 +72,11 @@ pub(super) struct Args {
     #[arg(long, env = "BERTH_SERVE_DEFAULT_SCHEDULER")]
     serve_default_scheduler: bool,
 
+    /// Write into profiles' statuses which namespaces they route (spec.namespaces.route): the chart's admission policy, which reads
+    /// it there, is installed.
+    #[arg(long, env = "BERTH_NAMESPACE_ROUTING")]
+    namespace_routing: bool,
+
     #[command(flatten)]
     extenders: AllowArgs,
 
@@ -190,6 +195,7 @@ fn flags(args: &Args) -> BTreeMap<String, String> {
         ("log-format", or_none(log_format)),
         ("log-level", args.log_level.clone()),
         ("metrics-authorization", args.metrics_authorization.to_string()),
+        ("namespace-routing", args.namespace_routing.to_string()),
         ("probe-address", or_none(args.probe_address.map(|address| address.to_string()))),
         ("serve-default-scheduler", args.serve_default_scheduler.to_string()),
         ("state-namespace", or_none(args.state_namespace.clone())),
@@ -224,6 +230,7 @@ fn options(args: Args, logs: Logs) -> Result<Options, TimingError> {
         lease_namespace: args.lease_namespace,
         lease_timing,
         serve_default_scheduler: args.serve_default_scheduler,
+        namespace_routing: args.namespace_routing,
         extender_allow_host: args.extenders.extender_allow_host,
         extender_allow_http: args.extenders.extender_allow_http,
         bind_concurrency: usize::from(args.bind_concurrency),

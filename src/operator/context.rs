@@ -1,6 +1,7 @@
 //! What the operator's parts share.
 
 use super::drift::Audits;
+use super::routes::{RouteClaim, Routing};
 use super::tasks::{Beat, Tasks};
 use super::{denials::Denials, orphans::Orphans, status_writer::WriteCounters, watches::Fed, writers::Writers};
 use berth_api::SchedulerProfileStatus;
@@ -52,6 +53,10 @@ pub(super) struct Posted {
     pub(super) watches: Vec<Arc<Fed>>,
     /// Pods that nobody looks at, as of the last look.
     pub(super) orphans: Arc<[Orphans]>,
+    /// The routes in force.
+    pub(super) routes: Vec<RouteClaim>,
+    /// How they fare, as of the last look.
+    pub(super) routing: Routing,
     pub(super) profiles: BTreeMap<Str, SchedulerProfileStatus>,
 }
 

@@ -1,5 +1,6 @@
 //! A profile as the API server has it, and whether its spec, or an older one, can serve.
 
+use super::routes::Route;
 use berth_api::{
     Extender, Preset, SchedulerProfile, SchedulerProfileSpec, SchedulerProfileStatus, conditions::Accepted,
 };
@@ -69,6 +70,8 @@ pub(super) struct ServedSpec {
     pub(super) last_good: bool,
     /// `spec.extenders`, not resolved.
     pub(super) extenders: Vec<Extender>,
+    /// `spec.namespaces.route`.
+    pub(super) route: Option<Route>,
 }
 
 /// What a profile's spec amounts to once it is compiled.
@@ -95,6 +98,7 @@ impl CompiledSpec {
                     generation: observed.generation,
                     last_good: false,
                     extenders: spec.extenders.clone(),
+                    route: Route::of(spec),
                 };
                 Self { refused: None, served: Some(served) }
             }
@@ -112,7 +116,8 @@ pub(super) fn revived(revision: &Revision) -> Option<ServedSpec> {
 fn revive(name: &str, spec: &serde_json::Value, generation: i64) -> Option<ServedSpec> {
     let spec: SchedulerProfileSpec = serde_json::from_value(spec.clone()).ok()?;
     let compiled = compile(name, &spec).ok()?;
-    Some(ServedSpec { compiled, preset: spec.preset, generation, last_good: true, extenders: spec.extenders })
+    let route = Route::of(&spec);
+    Some(ServedSpec { compiled, preset: spec.preset, generation, last_good: true, extenders: spec.extenders, route })
 }
 
 fn unreadable(error: &str) -> CompileError {

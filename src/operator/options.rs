@@ -27,6 +27,8 @@ pub struct Options {
     /// The namespace of what outlives a restart: last good specs. Secrets and ConfigMaps of extenders are read from it.
     pub state_namespace: String,
     pub serve_default_scheduler: bool,
+    /// Whether the admission policy is installed that reads routes from profiles' statuses.
+    pub namespace_routing: bool,
     pub extender_allow_host: Vec<String>,
     pub extender_allow_http: Vec<String>,
     /// Binds in flight at once; at least 1.

@@ -12,7 +12,7 @@ use super::takeover::{last_seen, pass_barrier};
 use super::tasks::{Beat, Tasks};
 use super::watches::Fed;
 use super::writers::{Known, Writers, watch_for_denials};
-use super::{announce, debug, extenders, housekeeping, metrics, reviews, watches};
+use super::{announce, debug, extenders, housekeeping, metrics, reviews, routes, watches};
 use berth_cluster::bind::Deliver;
 use berth_cluster::client::{Clients, connect};
 use berth_cluster::lease::{Gate, LEASE_NAME, LeaseHandle, LeaseOptions, LeaseState, elect, is_taken};
@@ -99,7 +99,11 @@ pub(super) async fn run_in(
         Place::Test(_) => Workers::OnTasks,
     };
     let cx = assemble(&options, workers, clients, denials, &gate, &evidence, policy, connector, notify);
-    cx.board.lock().crd_lacks = lacks;
+    {
+        let mut board = cx.board.lock();
+        board.crd_lacks = lacks;
+        board.routing.installed = options.namespace_routing;
+    }
     follow_addresses(&cx, api_servers, following.clone());
 
     let health = Health::waiting_for(&[Check::Leadership, Check::Caches, Check::Profiles]);
@@ -369,6 +373,8 @@ fn start_tasks(options: &Options, cx: &Context, references: &References, work: &
     cx.tasks.spawn("pauses", work.clone(), move || follow_pauses(of_task.clone(), stop.clone()));
     let (of_task, stop) = (cx.clone(), work.clone());
     cx.tasks.spawn("orphans", work.clone(), move || announce::orphans(of_task.clone(), stop.clone()));
+    let (of_task, own_namespace, stop) = (cx.clone(), namespace.clone(), work.clone());
+    cx.tasks.spawn("routes", work.clone(), move || routes::run(of_task.clone(), own_namespace.clone(), stop.clone()));
     let (references, of_task) = (references.clone(), cx.clone());
     let (state_namespace, stop) = (namespace.clone(), work.clone());
     cx.tasks.spawn("references", work.clone(), move || {

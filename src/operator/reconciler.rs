@@ -6,7 +6,9 @@ use super::context::Context;
 use super::extenders::Extenders;
 use super::observed_spec::{CompiledSpec, ObservedSpec, revived};
 use super::options::Options;
+use super::orphans::Orphans;
 use super::refs::References;
+use super::routes::Routing;
 use super::served_profile::{ServedProfile, abandoned_names, first_incumbents, served};
 use super::status::Around;
 use super::status_writer::{self, Written};
@@ -281,6 +283,9 @@ impl Reconciler {
             grant.served().into_iter().map(|name| (name, profile.clone())).collect::<Vec<_>>()
         };
         self.incumbents = Some(self.grants.iter().flat_map(served).collect());
+        let routed = |(name, profile): (&Str, &ServedProfile)| profile.route_claim(self.grants.get(name)?);
+        let routes = self.profiles.iter().filter_map(routed).collect();
+        self.cx.board.lock().routes = routes;
         let (none, mut conflicts) = (Grant::NOTHING, Vec::new());
         for (name, profile) in &mut self.profiles {
             let grant = self.grants.get(name).unwrap_or(&none);
@@ -354,6 +359,14 @@ impl Reconciler {
         Ok(())
     }
 
+    /// What others have posted on the board of the cluster: fields that the definition lacks, the watch that is behind, orphaned
+    /// pods, and how routes fare.
+    fn posted(&self) -> (Vec<String>, Option<String>, Arc<[Orphans]>, Routing) {
+        let board = self.cx.board.lock();
+        let stale = super::watches::stale(&board.watches);
+        (board.crd_lacks.clone(), stale, board.orphans.clone(), board.routing.clone())
+    }
+
     /// Looks at every worker and writes each status that is due. `last` is set when the process ends, and has the workers as
     /// they were.
     pub(super) fn look(&mut self, last: Option<&BTreeMap<Str, WorkerView>>) {
@@ -362,10 +375,7 @@ impl Reconciler {
         }
         let now = Instant::now();
         let denied = self.cx.denials.present(now);
-        let (crd_lacks, stale, orphans) = {
-            let board = self.cx.board.lock();
-            (board.crd_lacks.clone(), super::watches::stale(&board.watches), board.orphans.clone())
-        };
+        let (crd_lacks, stale, orphans, routing) = self.posted();
         let workers = last.cloned().unwrap_or_else(|| self.cx.engine.workers());
         if last.is_none() && self.is_quiet(&workers, now) {
             return;
@@ -379,6 +389,7 @@ impl Reconciler {
             stale: stale.as_deref(),
             orphans: &orphans,
             unstarted: &self.unstarted,
+            routing: &routing,
             warming: self.warming.as_deref(),
             ended: last.is_some(),
         };

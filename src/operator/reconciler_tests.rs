@@ -43,6 +43,7 @@ pub(super) fn options() -> Options {
         installation: "home/berth".to_owned(),
         state_namespace: "home".to_owned(),
         serve_default_scheduler: false,
+        namespace_routing: false,
         extender_allow_host: Vec::new(),
         extender_allow_http: Vec::new(),
         bind_concurrency: 8,

@@ -5,6 +5,7 @@ use super::extenders::ExtenderFacts;
 use super::foreign_scheduler::ForeignScheduler;
 use super::news::{News, Told};
 use super::observed_spec::{CompiledSpec, ObservedSpec, ServedSpec};
+use super::routes::{self, RouteClaim};
 use super::status::{Around, Facts, WorkerFacts, numbers, refusal, status};
 use super::status_writer::NextWrite;
 use berth_api::{SchedulerProfileStatus, conditions::Ready};
@@ -167,6 +168,12 @@ impl ServedProfile {
         (!names.is_empty()).then(|| Arc::new(CompiledProfile { scheduler_names: names, ..served.compiled.clone() }))
     }
 
+    /// The route that is in force under this grant, if one is.
+    pub(super) fn route_claim(&self, grant: &Grant) -> Option<RouteClaim> {
+        let serving = self.serving(grant).filter(|_| !self.observed.deleting);
+        routes::claim(&self.observed.name, self.observed.created_unix_s, serving, &grant.served())
+    }
+
     /// The status as it should be; `kept` names the revision with the last good spec.
     pub(super) fn status(
         &self,
@@ -182,6 +189,10 @@ impl ServedProfile {
             let snapshot = view.snapshot.as_ref()?;
             Some(numbers(snapshot, view.profile.sampling, around.clock.on_wall(view.started_at)))
         });
+        let asked = self.observed.spec.as_ref().is_ok_and(|spec| spec.namespaces.route.is_some());
+        // Nobody is to be sent to a profile that goes away.
+        let routes_by = served.filter(|_| !self.observed.deleting);
+        let route = routes::judge(&self.observed.name, asked, routes_by, &grant.served(), around.routing);
         let facts = Facts {
             generation: self.observed.generation,
             deleting: self.observed.deleting,
@@ -193,6 +204,7 @@ impl ServedProfile {
             numbers: numbers.as_ref(),
             foreign: self.foreign.reported(now),
             extenders,
+            route: &route,
             last_good_revision: kept,
         };
         let before = self.next_write.written().or(self.observed.status.as_ref());

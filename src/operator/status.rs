@@ -8,6 +8,7 @@ use super::foreign_scheduler::Sighting;
 use super::observed_spec::ServedSpec;
 use super::orphans::{Orphans, misnamed};
 use super::printable::{NAME, printable};
+use super::routes::{RouteFacts, Routing};
 use berth_api::conditions::{Accepted, Programmed, Ready, Reconciling, SchedulingHealthy, Stalled, set_condition};
 use berth_api::{self as api, SchedulerNameState, SchedulerNameStatus, SchedulerProfileStatus, WorkerStatus};
 use berth_core::model::Str;
@@ -57,6 +58,7 @@ pub(super) struct Facts<'a> {
     pub(super) numbers: Option<&'a Numbers>,
     pub(super) foreign: Option<&'a Sighting>,
     pub(super) extenders: &'a ExtenderFacts,
+    pub(super) route: &'a RouteFacts,
     pub(super) last_good_revision: Option<&'a str>,
 }
 
@@ -72,6 +74,7 @@ pub(super) struct Around<'a> {
     pub(super) orphans: &'a [Orphans],
     /// The profiles whose worker could not be started, and why.
     pub(super) unstarted: &'a BTreeMap<Str, String>,
+    pub(super) routing: &'a Routing,
     /// What is still being read.
     pub(super) warming: Option<&'a str>,
     /// Whether the process is about to end.
@@ -100,6 +103,7 @@ pub(super) fn status(
     set_condition(&mut conditions, programmed.0, &programmed.1, generation, now);
     let extenders = extender_status::healthy(facts.extenders);
     set_condition(&mut conditions, extenders.0, &extenders.1, generation, now);
+    set_condition(&mut conditions, facts.route.reason, &facts.route.message, generation, now);
     set_condition(&mut conditions, healthy.0, &healthy.1, generation, now);
     let reconciling = if settled { Reconciling::Settled } else { Reconciling::ApplyingRevision };
     set_condition(&mut conditions, reconciling, "", generation, now);
@@ -111,6 +115,7 @@ pub(super) fn status(
         conditions,
         mode: facts.serving.map(|serving| mode(&serving.compiled)),
         scheduler_names: names(facts.grant),
+        route: facts.route.in_force.clone(),
         effective: facts.serving.map(|serving| effective(serving, numbers)),
         worker: Some(worker(facts)),
         nodes: numbers.map(|n| n.nodes),

@@ -3,6 +3,7 @@ use super::denials::Permission;
 use super::extenders::ExtenderFacts;
 use super::foreign_scheduler::Sighting;
 use super::observed_spec::ServedSpec;
+use super::routes::{RouteFacts, Routing, judge};
 use super::status::{Around, Facts, Numbers, WorkerFacts, status};
 use berth_api as api;
 use berth_api::SchedulerProfileStatus;
@@ -21,6 +22,9 @@ pub(super) fn at(second: i64) -> Timestamp {
 /// No profile lacks its worker.
 static STARTED: BTreeMap<Str, String> = BTreeMap::new();
 
+/// No namespace is routed.
+static ROUTING: Routing = Routing { installed: false, unsupported: false, routed: BTreeMap::new() };
+
 /// A profile that serves, with one pod waiting for its turn.
 pub(super) struct Scene {
     pub(super) served: ServedSpec,
@@ -30,6 +34,7 @@ pub(super) struct Scene {
     pub(super) clock: Clock,
     pub(super) foreign: Sighting,
     pub(super) extenders: ExtenderFacts,
+    pub(super) route: RouteFacts,
 }
 
 impl Scene {
@@ -41,6 +46,7 @@ impl Scene {
                 generation: 7,
                 last_good: false,
                 extenders: Vec::new(),
+                route: None,
             },
             error: berth_profile::compile("A", &api::SchedulerProfileSpec::default()).unwrap_err(),
             grant: Grant::Names(vec![("a".into(), NameState::Serving)]),
@@ -52,6 +58,7 @@ impl Scene {
             },
             clock: Clock::start(),
             extenders: ExtenderFacts::default(),
+            route: judge("a", false, None, &[], &Routing::default()),
             foreign: Sighting {
                 pod: berth_core::model::PodKey { namespace: "ns".into(), name: "p".into() },
                 node: "n1".into(),
@@ -69,6 +76,7 @@ impl Scene {
             stale: None,
             orphans: &[],
             unstarted: &STARTED,
+            routing: &ROUTING,
             warming: None,
             ended: false,
         }
@@ -86,6 +94,7 @@ impl Scene {
             numbers: Some(&self.numbers),
             foreign: None,
             extenders: &self.extenders,
+            route: &self.route,
             last_good_revision: None,
         }
     }
@@ -126,6 +135,7 @@ fn a_serving_profile_has_every_condition_and_its_effective_settings() {
             "ResolvedRefs=True/NoRefs",
             "Programmed=True/Programmed",
             "ExtendersHealthy=True/NoExtenders",
+            "NamespacesRouted=True/NoRoute",
             "SchedulingHealthy=True/KeepingUp",
             "Reconciling=False/Settled",
             "Stalled=False/Settled",

@@ -215,6 +215,10 @@ fn due(
     }
     let changed = |c: &&Condition| is_news(written, c);
     let mut news = wanted.conditions.iter().filter(changed).peekable();
+    // Pods get the name that stands in the route: it must not wait.
+    if written.route != wanted.route {
+        return Some(now);
+    }
     if written.observed_generation != wanted.observed_generation || written.mode != wanted.mode {
         return Some(now);
     }

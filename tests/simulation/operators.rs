@@ -35,6 +35,7 @@ fn options(replica: usize, process: usize, leaves_out: bool) -> Options {
         installation: "kube-system".to_owned(),
         state_namespace: "kube-system".to_owned(),
         serve_default_scheduler: false,
+        namespace_routing: false,
         extender_allow_host: Vec::new(),
         extender_allow_http: ALLOWED.map(str::to_owned).to_vec(),
         bind_concurrency: 8,

@@ -47,6 +47,7 @@ pub mod requests;
 pub mod revisions;
 pub mod send;
 pub mod served_crd;
+pub mod served_policies;
 pub mod slim;
 pub mod watch;
 pub mod write;

@@ -5,7 +5,7 @@ use super::super::output::{counted, some_of};
 use super::facts::{Facts, Profile, Rights, Running};
 use crate::operator::{self, Orphans};
 use berth_api::CRD_NAME;
-use berth_api::conditions::{ConditionType, Programmed, Ready, SchedulingHealthy};
+use berth_api::conditions::{ConditionType, NamespacesRouted, Programmed, Ready, SchedulingHealthy};
 use berth_cluster::client::Fault;
 use berth_cluster::served_crd::ServedCrdError;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -241,7 +241,12 @@ fn of_profile(profile: &Profile, is_stale: bool) -> Vec<Finding> {
     let first = of_ready(profile, ready, is_stale);
     let said = first.text.clone();
     let mut findings = vec![first];
-    for kind in [ConditionType::Accepted, ConditionType::Programmed, ConditionType::SchedulingHealthy] {
+    for kind in [
+        ConditionType::Accepted,
+        ConditionType::Programmed,
+        ConditionType::NamespacesRouted,
+        ConditionType::SchedulingHealthy,
+    ] {
         let Some(condition) = condition(profile, kind).filter(|condition| condition.status == "False") else {
             continue;
         };
@@ -249,7 +254,8 @@ fn of_profile(profile: &Profile, is_stale: bool) -> Vec<Finding> {
             continue;
         }
         let is_meant = condition.reason == SchedulingHealthy::Backlog.as_str()
-            || condition.reason == Programmed::Draining.as_str();
+            || condition.reason == Programmed::Draining.as_str()
+            || condition.reason == NamespacesRouted::OlderProfileRoutes.as_str();
         let state = if is_meant { State::Note } else { State::NotWell };
         findings.push(of_condition(profile, condition, kind, state, "profile"));
     }

@@ -1,6 +1,6 @@
 use crate::ledger::Ledger;
 use crate::model::{Feature, Pod, Str};
-use crate::profile::{CompiledProfile, NamespaceAccess, UnknownFields};
+use crate::profile::{CompiledProfile, UnknownFields};
 use rustc_hash::FxHashMap;
 
 /// Why a profile holds a pod instead of placing it. No node would help, so no autoscaler should buy one.
@@ -122,13 +122,6 @@ fn held_by_features(holds: &[Feature]) -> String {
 }
 
 fn admits(profile: &CompiledProfile, ledger: &Ledger, pod: &Pod) -> bool {
-    match &profile.namespaces {
-        NamespaceAccess::All => true,
-        NamespaceAccess::Restricted { names, match_labels } => {
-            let namespace = &pod.key.namespace;
-            names.contains(namespace)
-                || (!match_labels.is_empty()
-                    && ledger.namespace(namespace).is_some_and(|labels| match_labels.is_subset_of(labels)))
-        }
-    }
+    let namespace = &pod.key.namespace;
+    profile.namespaces.admits(namespace, ledger.namespace(namespace))
 }

@@ -281,6 +281,11 @@ impl Ledger {
         self.namespaces.get(name)
     }
 
+    /// Every namespace with its labels, in no order.
+    pub fn namespaces(&self) -> impl Iterator<Item = (&Str, &Labels)> {
+        self.namespaces.iter()
+    }
+
     pub fn apply_namespace(&mut self, namespace: Namespace) {
         let Namespace { name, labels } = namespace;
         if self.namespaces.get(&name) != Some(&labels) {

@@ -69,6 +69,19 @@ pub enum NamespaceAccess {
     },
 }
 
+impl NamespaceAccess {
+    /// Whether pods of `namespace` may use the profile; `labels` are the namespace's, where it is known.
+    pub fn admits(&self, namespace: &Str, labels: Option<&Labels>) -> bool {
+        match self {
+            Self::All => true,
+            Self::Restricted { names, match_labels } => {
+                names.contains(namespace)
+                    || (!match_labels.is_empty() && labels.is_some_and(|labels| match_labels.is_subset_of(labels)))
+            }
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueueTimes {
     /// After the first failure.

@@ -1,6 +1,6 @@
 use super::*;
 use berth_api::SchedulerProfileStatus;
-use berth_api::conditions::{Accepted, ExtendersHealthy, Reason, ResolvedRefs, set_condition};
+use berth_api::conditions::{Accepted, ExtendersHealthy, NamespacesRouted, Reason, ResolvedRefs, set_condition};
 use berth_core::model::Pod;
 use berth_core::testing::{pod, shape};
 use k8s_openapi::jiff::Timestamp;
@@ -145,6 +145,16 @@ fn conditions_are_as_old_as_the_last_leader() {
     assert!(said[0].1.starts_with("batch: generation 2 is not read yet"), "{said:?}");
     let unseen = Profile::for_test("batch", 1, SchedulerProfileStatus::default());
     assert_eq!(worst(&judge(&of_profiles(vec![unseen]))), State::NotWell);
+}
+
+#[test]
+fn a_route_that_is_not_in_force_is_a_trouble_and_an_older_profiles_is_a_note() {
+    let said = |reason| said(&of_profiles(vec![that_says(served("batch"), reason, "why")]), "profile");
+    let lacking = said(NamespacesRouted::PolicyNotInstalled);
+    assert_eq!(lacking[0].0, State::NotWell);
+    assert!(lacking[0].2.ends_with("#namespacesrouted-policynotinstalled"), "{lacking:?}");
+    assert_eq!(said(NamespacesRouted::OlderProfileRoutes)[0].0, State::Note);
+    assert!(said(NamespacesRouted::Routed).is_empty() && said(NamespacesRouted::NoRoute).is_empty());
 }
 
 #[test]

@@ -176,6 +176,29 @@ fn each_admission_policy_concerns_the_account_alone_and_is_in_force() {
     assert!(default.iter().all(|object| !object["kind"].as_str().unwrap().contains("Admission")));
 }
 
+/// What it does to pods: `tests/e2e/routing.rs`.
+#[test]
+fn the_routing_policy_spares_what_it_must_and_gives_the_operator_no_right() {
+    let set = "namespaceRouting.enabled=true,admissionPolicy.enabled=true,admissionPolicy.protectedNamespaces={other}";
+    let objects = rendered(&["--set", set]);
+    let policy = object(&objects, "MutatingAdmissionPolicy", "berth-namespace-routing");
+    let spec = &policy["spec"];
+    assert_eq!((&spec["failurePolicy"], &spec["reinvocationPolicy"]), (&json!("Ignore"), &json!("Never")));
+    assert_eq!(spec["matchConstraints"]["resourceRules"][0]["operations"], json!(["CREATE"]));
+    let spared = &spec["matchConstraints"]["namespaceSelector"]["matchExpressions"][0];
+    assert_eq!(spared["values"], json!(["kube-system", HOME, "other"]));
+    let binding = object(&objects, "MutatingAdmissionPolicyBinding", "berth-namespace-routing");
+    let all = json!({"selector": {}, "parameterNotFoundAction": "Allow"});
+    assert_eq!(binding["spec"], json!({"policyName": "berth-namespace-routing", "paramRef": all}));
+    let touched = rules(&objects).into_iter().any(|(_, rule)| rule.to_string().contains("admissionregistration"));
+    assert!(!touched, "the operator has no right to admission policies");
+    let arguments =
+        |objects: &[Value]| object(objects, "Deployment", "berth").to_string().contains("--namespace-routing");
+    let default = rendered(&[]);
+    assert!(arguments(&objects) && !arguments(&default));
+    assert!(default.iter().all(|object| !object["kind"].as_str().unwrap().contains("Admission")));
+}
+
 /// Roles to be bound by an administrator. Writing profiles is added to no built-in role: docs/rbac.md.
 #[test]
 fn roles_for_people_are_bound_to_nobody_and_only_reading_is_everybodys() {

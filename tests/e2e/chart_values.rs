@@ -11,7 +11,7 @@ use crate::SOON;
 use crate::cluster::{HOME, namespace};
 
 /// Sets of values, each with what it is for.
-const SETS: [(&str, &[&str]); 22] = [
+const SETS: [(&str, &[&str]); 23] = [
     ("as it comes", &[]),
     ("every value", &["-f", "charts/berth/ci/every-value.yaml"]),
     (
@@ -42,6 +42,7 @@ const SETS: [(&str, &[&str]); 22] = [
         "admission policies",
         &["--set", "admissionPolicy.enabled=true,admissionPolicy.protectedNamespaces={kube-system}"],
     ),
+    ("namespaces that choose", &["--set", "namespaceRouting.enabled=true"]),
     (
         "a closed network with two kinds of addresses",
         &[
@@ -138,7 +139,14 @@ fn rendered(plane: &ControlPlane, args: &[&str]) -> Vec<Value> {
     let fixed = ["template", "berth", "charts/berth", "--namespace", HOME];
     let text = plane.helm(&[&fixed, args].concat()).unwrap();
     let all: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
-    all.into_iter().filter(|object| !object["apiVersion"].as_str().unwrap_or_default().starts_with(FOREIGN)).collect()
+    let served = plane.api.get("/apis/admissionregistration.k8s.io/v1").unwrap().to_string();
+    let is_known = |object: &Value| {
+        let (version, kind) = (&object["apiVersion"], object["kind"].as_str().unwrap_or_default());
+        // Before Kubernetes 1.36 there is none of these.
+        let is_newer = kind.starts_with("MutatingAdmissionPolicy") && !served.contains("mutatingadmissionpolicies");
+        !version.as_str().unwrap_or_default().starts_with(FOREIGN) && !is_newer
+    };
+    all.into_iter().filter(is_known).collect()
 }
 
 /// Asks the API server to apply the objects, strictly and without storing anything.

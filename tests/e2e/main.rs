@@ -41,6 +41,7 @@ mod refused;
 mod relations;
 mod replicas;
 mod resize;
+mod routing;
 mod scraped;
 mod simulate;
 mod status;

@@ -355,6 +355,7 @@ fn all_values_at_once_reach_the_objects() {
         "--bind-qps=500",
         "--bind-concurrency=48",
         "--serve-default-scheduler",
+        "--namespace-routing",
     ] {
         assert!(args.contains(arg), "{arg} is missing in {args:?}");
     }

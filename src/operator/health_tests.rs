@@ -4,10 +4,11 @@ use super::claims::{Grant, NameState};
 use super::denials::Permission;
 use super::extenders::ExtenderFacts;
 use super::observed_spec::ServedSpec;
+use super::routes::RouteFacts;
 use super::status::{Around, Facts, Numbers, WorkerFacts, status};
 use super::status_tests::{Scene, at};
 use berth_api as api;
-use berth_api::conditions::{Accepted, ConditionType};
+use berth_api::conditions::{Accepted, ConditionType, NamespacesRouted};
 use berth_core::io::{ExtenderError, ExtenderErrorKind};
 use berth_core::profile::{CompiledProfile, Mode};
 use berth_extender::{Circuit, ExtenderHealth, LastError, SettingsError, Verb, VerbHealth};
@@ -195,6 +196,16 @@ fn of_extenders(scene: &Scene) -> Vec<Row> {
     .collect()
 }
 
+/// Where pods come from never changes what a rollout waits for.
+fn of_routes(scene: &Scene) -> Vec<Row> {
+    let all = NamespacesRouted::ALL.into_iter();
+    all.map(|reason| {
+        let route = RouteFacts { in_force: None, reason, message: "why".to_owned() };
+        row(reason.as_str(), &Facts { route: &route, ..scene.facts() }, SERVES)
+    })
+    .collect()
+}
+
 /// `Type: Reason` of every condition in `rows`.
 fn reasons(rows: &[Row]) -> BTreeSet<String> {
     let conditions = rows.iter().flat_map(|row| row.object["status"]["conditions"].as_array().unwrap());
@@ -225,7 +236,7 @@ fn judge(rows: &[Row]) -> Vec<[String; 2]> {
 #[test]
 fn kstatus_and_argo_cd_judge_the_statuses_of_every_reason_as_documented() {
     let scene = Scene::new();
-    let rows: Vec<Row> = [of_workers, of_refusals, of_surroundings, of_results, of_extenders]
+    let rows: Vec<Row> = [of_workers, of_refusals, of_surroundings, of_results, of_extenders, of_routes]
         .iter()
         .flat_map(|rows| rows(&scene))
         .collect();

@@ -58,7 +58,7 @@ impl Scene {
             },
             clock: Clock::start(),
             extenders: ExtenderFacts::default(),
-            route: judge("a", false, None, &[], &Routing::default()),
+            route: judge("a", false, None, &[], &ROUTING),
             foreign: Sighting {
                 pod: berth_core::model::PodKey { namespace: "ns".into(), name: "p".into() },
                 node: "n1".into(),

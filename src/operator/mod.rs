@@ -8,7 +8,8 @@
 //!                name), orphans, routes (which namespaces get a profile that they do not name), denials
 //!  edges         watches (the kinds, in one table), writers (effects), status_writer, announce (events), metrics,
 //!                reviews (who may read them), housekeeping (permissions, the installed definition), drift (whether the watches
-//!                have shown what the API server has), debug (looking into the process)
+//!                have shown what the API server has), debug (looking into the process),
+//!                routing (how routes fare, and whether the API server has the policies that they need)
 //! ```
 //!
 //! Decisions are functions from what is known to what is to be; only the edges speak to the API server. Everything that
@@ -42,6 +43,7 @@ mod reconciler_tests;
 mod refs;
 mod reviews;
 mod routes;
+mod routing;
 mod served_profile;
 mod standby;
 mod status;

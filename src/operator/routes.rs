@@ -1,31 +1,13 @@
 //! Which profile the new pods of a namespace get although they name none, as far as the operator has a say: it writes into a
-//! profile's status what the chart's admission policy goes by, and tells where an older profile is in the way. Pure, but for the task
-//! at the end. The API server alone gives a pod its scheduler name; `docs/namespaces.md` says how.
+//! profile's status what the chart's admission policy goes by, and tells where an older profile is in the way. The API server alone gives
+//! a pod its scheduler name; `docs/namespaces.md` says how. Pure.
 
-use super::context::Context;
-use super::observed_spec::ServedSpec;
-use super::tasks::aside;
 use berth_api::conditions::NamespacesRouted;
 use berth_api::{DEFAULT_SCHEDULER_NAME, Namespaces, RouteStatus, SchedulerProfileSpec};
-use berth_cluster::served_policies::serves_mutating_policies;
 use berth_core::model::{LabelSelector, Labels, Str};
 use berth_core::profile::NamespaceAccess;
 use berth_profile::routed_namespaces;
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
-use tokio_util::sync::CancellationToken;
-
-/// How often namespaces are looked over for the condition. The policy itself sees a new namespace at once.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
-
-/// How often the API server is asked whether it serves the policy's kind.
-const ASK_EVERY: Duration = Duration::from_mins(1);
-
-/// Namespaces that one look takes in: some 50 ns each under the ledger's read lock. Of more, the condition's numbers are too low.
-const LOOKED_AT: usize = 10_000;
-
-/// The namespace that the policy leaves alone beside the operator's own.
-const SPARED: &str = "kube-system";
 
 /// The route of a spec that compiled.
 #[derive(Debug, Clone, PartialEq)]
@@ -82,17 +64,16 @@ pub(super) struct RouteFacts {
     pub(super) message: String,
 }
 
-/// Judges the route of `profile`, which serves the scheduler names `served` by the spec `serving`. `asked`: whether its present spec has
-/// a route.
+/// Judges the `route` of the spec by which `profile` serves the scheduler names `served`. `asked`: whether its present spec has a route.
 pub(super) fn judge(
     profile: &str,
     asked: bool,
-    serving: Option<&ServedSpec>,
+    route: Option<&Route>,
     served: &[Str],
     routing: &Routing,
 ) -> RouteFacts {
     let none = |reason, message: &str| RouteFacts { in_force: None, reason, message: message.to_owned() };
-    let Some(route) = serving.and_then(|serving| serving.route.as_ref()) else {
+    let Some(route) = route else {
         return if asked {
             none(NamespacesRouted::NotServing, "the spec with this route does not serve")
         } else {
@@ -135,23 +116,23 @@ fn fares(name: &str, routed: Option<&Routed>) -> (NamespacesRouted, String) {
     let get = format!("new pods of {} that name no scheduler get schedulerName {name}", counted(*namespaces));
     let Some((namespace, older)) = example else { return (NamespacesRouted::Routed, get) };
     let text = format!(
-        "{} that spec.namespaces.route selects, such as {namespace}, an older profile routes, such as {older}: narrow one of the two selectors; {get}",
+        "{} that spec.namespaces.route selects go to an older profile, such as {namespace} to {older}: narrow one of the two selectors; {get}",
         counted(*lost)
     );
     (NamespacesRouted::OlderProfileRoutes, text)
 }
 
-/// The route of a profile as others see it, if it is in force.
+/// The `route` of the spec by which a profile serves the names `served`, as others see it; `None` where it is not in force.
 pub(super) fn claim(
     profile: &Str,
     created_unix_s: i64,
-    serving: Option<&ServedSpec>,
+    route: &Route,
+    access: &NamespaceAccess,
     served: &[Str],
 ) -> Option<RouteClaim> {
-    let serving = serving?;
     given_name(profile, served)?;
-    let selector = serving.route.as_ref()?.selector.clone();
-    Some(RouteClaim { profile: profile.clone(), created_unix_s, selector, access: serving.compiled.namespaces.clone() })
+    let selector = route.selector.clone();
+    Some(RouteClaim { profile: profile.clone(), created_unix_s, selector, access: access.clone() })
 }
 
 /// How each of `claims` fares among `namespaces`, of which the `spared` are left alone. O(claims · namespaces).
@@ -178,57 +159,15 @@ pub(super) fn look(
     claims.into_iter().map(|claim| claim.profile).zip(fare).collect()
 }
 
-/// Looks over the namespaces, and asks whether the API server serves the policy's kind, while a profile has a route.
-pub(super) async fn run(cx: Context, own_namespace: String, stop: CancellationToken) {
-    let mut ask_at = Instant::now();
-    loop {
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = tokio::time::sleep(LOOK_EVERY) => {}
-        }
-        let claims = cx.board.lock().routes.clone();
-        if claims.is_empty() {
-            cx.board.lock().routing.routed.clear();
-            continue;
-        }
-        if Instant::now() >= ask_at {
-            match serves_mutating_policies(&cx.clients.rest).await {
-                Ok(served) => cx.board.lock().routing.unsupported = !served,
-                Err(error) => tracing::warn!(%error, "not known whether admission policies can be used"),
-            }
-            ask_at = Instant::now() + ASK_EVERY;
-        }
-        // As many comparisons as there are profiles times namespaces: too long for an async thread.
-        let (of_look, own) = (cx.clone(), own_namespace.clone());
-        let looked = aside(move || {
-            let copied = |(name, labels): (&Str, &Labels)| (name.clone(), labels.clone());
-            let namespaces: Vec<(Str, Labels)> =
-                of_look.engine.read(|ledger| ledger.namespaces().take(LOOKED_AT).map(copied).collect());
-            look(claims, &namespaces, &[SPARED, &own])
-        });
-        match looked.await {
-            Ok(routed) => cx.board.lock().routing.routed = routed,
-            Err(error) => tracing::error!(%error, "routes not looked over"),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use berth_api::Preset;
     use serde_json::{Value, json};
 
-    fn spec(spec: Value) -> ServedSpec {
+    /// A spec's route and access.
+    fn spec(spec: Value) -> (Route, NamespaceAccess) {
         let spec: SchedulerProfileSpec = serde_json::from_value(spec).unwrap();
-        ServedSpec {
-            compiled: berth_profile::compile("gold", &spec).unwrap(),
-            preset: Preset::Default,
-            generation: 1,
-            last_good: false,
-            extenders: Vec::new(),
-            route: Route::of(&spec),
-        }
+        (Route::of(&spec).unwrap(), berth_profile::compile("gold", &spec).unwrap().namespaces)
     }
 
     fn routing_all() -> Value {
@@ -243,12 +182,12 @@ mod tests {
 
     #[test]
     fn a_route_is_in_force_where_a_served_spec_has_one_and_the_policy_is_there() {
-        let (route, plain) = (spec(routing_all()), spec(json!({})));
+        let (route, _) = spec(routing_all());
+        assert_eq!(Route::of(&SchedulerProfileSpec::default()), None);
         let names: [Str; 1] = ["gold".into()];
         let rows = [
-            ("no route", false, Some(&plain), &names[..], INSTALLED, NamespacesRouted::NoRoute),
-            ("nothing serves", true, None, &names[..], INSTALLED, NamespacesRouted::NotServing),
-            ("an earlier spec serves", true, Some(&plain), &names[..], INSTALLED, NamespacesRouted::NotServing),
+            ("no route", false, None, &names[..], INSTALLED, NamespacesRouted::NoRoute),
+            ("nothing serves, or an earlier spec", true, None, &names[..], INSTALLED, NamespacesRouted::NotServing),
             ("no name", true, Some(&route), &names[..0], INSTALLED, NamespacesRouted::NotServing),
             ("not told", true, Some(&route), &names[..], Routing::default(), NamespacesRouted::PolicyNotInstalled),
             (
@@ -263,8 +202,8 @@ mod tests {
             // The last good spec routes on, although the present one asks for nothing.
             ("an earlier route serves", false, Some(&route), &names[..], INSTALLED, NamespacesRouted::Routed),
         ];
-        for (what, asked, serving, names, routing, want) in rows {
-            let facts = judge("gold", asked, serving, names, &routing);
+        for (what, asked, route, names, routing, want) in rows {
+            let facts = judge("gold", asked, route, names, &routing);
             assert_eq!(facts.reason, want, "{what}: {}", facts.message);
             assert_eq!(facts.in_force.is_some(), want == NamespacesRouted::Routed, "{what}");
         }
@@ -281,9 +220,8 @@ mod tests {
 
     #[test]
     fn of_two_profiles_the_older_gets_a_namespace_and_the_younger_says_which_it_lost() {
-        let all = |profile: &str, created| {
-            claim(&profile.into(), created, Some(&spec(routing_all())), &["x".into()]).unwrap()
-        };
+        let (route, access) = spec(routing_all());
+        let all = |profile: &str, created| claim(&profile.into(), created, &route, &access, &["x".into()]).unwrap();
         let gold = RouteClaim { selector: LabelSelector::from(&labels(&[("tier", "gold")])), ..all("gold", 10) };
         let namespaces = [
             ("b".into(), labels(&[("tier", "gold")])),
@@ -297,7 +235,7 @@ mod tests {
         assert_eq!(fare["young"], Routed { namespaces: 1, lost: 2, example: Some(("a".into(), "gold".into())) });
         let (reason, text) = fares("young", Some(&fare["young"]));
         assert_eq!(reason, NamespacesRouted::OlderProfileRoutes);
-        assert!(text.contains("2 namespaces") && text.contains("such as a,") && text.contains("gold"), "{text}");
+        assert!(text.contains("2 namespaces") && text.contains("such as a to gold"), "{text}");
         assert!(text.ends_with("new pods of 1 namespace that name no scheduler get schedulerName young"), "{text}");
         // Equally old: the name decides.
         let fare = look(vec![all("b", 10), all("a", 10)], &namespaces[..1], &[]);
@@ -306,10 +244,10 @@ mod tests {
 
     #[test]
     fn a_namespace_without_access_is_not_routed() {
-        let restricted =
-            spec(json!({"namespaces": {"access": "Restricted", "names": ["a"], "matchLabels": {"team": "x"},
-            "route": {"selector": {}}}}));
-        let claim = claim(&"gold".into(), 1, Some(&restricted), &["gold".into()]).unwrap();
+        let route = json!({"selector": {}});
+        let restricted = json!({"access": "Restricted", "names": ["a"], "matchLabels": {"team": "x"}, "route": route});
+        let (route, access) = spec(json!({"namespaces": restricted}));
+        let claim = claim(&"gold".into(), 1, &route, &access, &["gold".into()]).unwrap();
         let namespaces =
             [("a".into(), Labels::none()), ("b".into(), labels(&[("team", "x")])), ("c".into(), Labels::none())];
         assert_eq!(look(vec![claim], &namespaces, &[])["gold"].namespaces, 2);

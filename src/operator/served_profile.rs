@@ -171,7 +171,9 @@ impl ServedProfile {
     /// The route that is in force under this grant, if one is.
     pub(super) fn route_claim(&self, grant: &Grant) -> Option<RouteClaim> {
         let serving = self.serving(grant).filter(|_| !self.observed.deleting);
-        routes::claim(&self.observed.name, self.observed.created_unix_s, serving, &grant.served())
+        let (serving, observed) = (serving?, &self.observed);
+        let (route, access) = (serving.route.as_ref()?, &serving.compiled.namespaces);
+        routes::claim(&observed.name, observed.created_unix_s, route, access, &grant.served())
     }
 
     /// The status as it should be; `kept` names the revision with the last good spec.
@@ -191,8 +193,8 @@ impl ServedProfile {
         });
         let asked = self.observed.spec.as_ref().is_ok_and(|spec| spec.namespaces.route.is_some());
         // Nobody is to be sent to a profile that goes away.
-        let routes_by = served.filter(|_| !self.observed.deleting);
-        let route = routes::judge(&self.observed.name, asked, routes_by, &grant.served(), around.routing);
+        let route = served.filter(|_| !self.observed.deleting).and_then(|served| served.route.as_ref());
+        let route = routes::judge(&self.observed.name, asked, route, &grant.served(), around.routing);
         let facts = Facts {
             generation: self.observed.generation,
             deleting: self.observed.deleting,

@@ -7,7 +7,7 @@ use super::routes::{RouteFacts, Routing, judge};
 use super::status::{Around, Facts, Numbers, WorkerFacts, status};
 use berth_api as api;
 use berth_api::SchedulerProfileStatus;
-use berth_api::conditions::ConditionType;
+use berth_api::conditions::{ConditionType, NamespacesRouted};
 use berth_core::model::Str;
 use berth_core::profile::{CompiledProfile, Mode};
 use berth_profile::CompileError;
@@ -98,6 +98,19 @@ impl Scene {
             last_good_revision: None,
         }
     }
+}
+
+#[test]
+fn what_is_in_force_of_a_route_stands_in_the_status() {
+    let scene = Scene::new();
+    let in_force = api::RouteStatus { scheduler_name: "a".to_owned(), ..Default::default() };
+    let reason = NamespacesRouted::OlderProfileRoutes;
+    let route = RouteFacts { in_force: Some(in_force.clone()), reason, message: "an older one".to_owned() };
+    let facts = Facts { route: &route, ..scene.facts() };
+    assert_eq!(status(&facts, None, at(10)).route, Some(in_force));
+    let kinds = [ConditionType::Ready, ConditionType::NamespacesRouted];
+    assert_eq!(reasons(&facts, &kinds), ["Ready=True/Serving", "NamespacesRouted=False/OlderProfileRoutes"]);
+    assert_eq!(message(&facts, ConditionType::NamespacesRouted), "an older one");
 }
 
 fn find_condition(status: &SchedulerProfileStatus, kind: ConditionType) -> &Condition {

@@ -261,6 +261,7 @@ mod tests {
         let at = Instant::now();
         let base = status(Ready::Serving, Idle, 1);
         let moved = SchedulerProfileStatus { observed_generation: Some(2), ..base.clone() };
+        let routed = SchedulerProfileStatus { route: Some(berth_api::RouteStatus::default()), ..base.clone() };
         let rows = [
             ("nothing", base.clone(), None),
             ("counters and a message", status(Ready::Serving, Idle, 2), Some(30)),
@@ -270,6 +271,7 @@ mod tests {
             ("another condition", status(Ready::Paused, Backlog, 1), Some(1)),
             ("another reason", status(Ready::WorkerNotRunning, Idle, 1), Some(1)),
             ("generation", moved, Some(1)),
+            ("which pods get it", routed, Some(1)),
         ];
         let now = at + Duration::from_secs(1);
         let later = at + Duration::from_mins(1);

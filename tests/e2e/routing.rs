@@ -120,19 +120,29 @@ fn pods_that_name_no_scheduler_get_the_profile_of_their_namespace_and_no_others(
         ("another namespace", "plain-other", (&|_| {}) as &dyn Fn(&mut Value), "default-scheduler"),
         ("kube-system", "kube-system", &|_| {}, "default-scheduler"),
         ("the operator's own", HOME, &|_| {}, "default-scheduler"),
-        ("named", "plain-gold", &|pod| pod["spec"]["schedulerName"] = json!("mine"), "mine"),
-        ("on a node", "plain-gold", &|pod| pod["spec"]["nodeName"] = json!("plain-node"), "default-scheduler"),
+        ("named", "plain-gold", &|pod: &mut Value| pod["spec"]["schedulerName"] = json!("mine"), "mine"),
+        (
+            "on a node",
+            "plain-gold",
+            &|pod: &mut Value| pod["spec"]["nodeName"] = json!("plain-node"),
+            "default-scheduler",
+        ),
         (
             "opted out",
             "plain-gold",
-            &|pod| pod["metadata"]["labels"]["scheduling.berth.dev/route"] = json!("false"),
+            &|pod: &mut Value| pod["metadata"]["labels"]["scheduling.berth.dev/route"] = json!("false"),
             "default-scheduler",
         ),
         // What the API server writes where nothing is named, and what cannot be told from it.
-        ("named default", "plain-gold", &|pod| pod["spec"]["schedulerName"] = json!("default-scheduler"), "plain"),
-        ("annotated", "plain-gold", &|pod| pod["metadata"]["annotations"] = json!({"a": "b"}), "plain"),
+        (
+            "named default",
+            "plain-gold",
+            &|pod: &mut Value| pod["spec"]["schedulerName"] = json!("default-scheduler"),
+            "plain",
+        ),
+        ("annotated", "plain-gold", &|pod: &mut Value| pod["metadata"]["annotations"] = json!({"a": "b"}), "plain"),
         // A forged mark keeps no pod back.
-        ("marked", "plain-gold", &|pod| pod["metadata"]["annotations"] = json!({MARK: "0"}), "plain"),
+        ("marked", "plain-gold", &|pod: &mut Value| pod["metadata"]["annotations"] = json!({MARK: "0"}), "plain"),
     ] {
         assert_eq!(tried(namespace, change), wanted, "{what}");
     }

@@ -42,6 +42,12 @@ pub(crate) struct SourceArgs {
 }
 
 impl SourceArgs {
+    /// The cluster of a kubeconfig, and the pods of all its namespaces.
+    pub(crate) fn of_cluster(kubeconfig: Option<PathBuf>, context: Option<String>) -> Self {
+        let live = LiveArgs { kubeconfig, context, namespace: None, all_namespaces: true };
+        Self { filename: Vec::new(), profile: Vec::new(), live }
+    }
+
     /// The files that hold the profile, if one was given.
     pub(crate) fn profile(&self) -> &[PathBuf] {
         &self.profile

@@ -1,0 +1,202 @@
+//! What is to be seen, as texts: the same for the screen and for `--once`. Pure: facts in, rows out.
+//!
+//! Each cell has passed [`plain`]: no name moves the cursor.
+
+use super::facts::Facts;
+use super::rows;
+use crate::cli::live::lease::Leader;
+use crate::cli::output::Align::{self, Left, Right};
+use crate::cli::output::{counted, plain};
+use berth_core::model::PodKey;
+
+/// Rows of one pane: whoever looks for more uses the filter.
+pub(super) const MOST_ROWS: usize = 1_000;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pane {
+    Profiles,
+    Pods,
+    Reasons,
+    Extenders,
+    Nodes,
+}
+
+impl Pane {
+    pub(super) const ALL: [Self; 5] = [Self::Profiles, Self::Pods, Self::Reasons, Self::Extenders, Self::Nodes];
+
+    pub(super) const fn title(self) -> &'static str {
+        match self {
+            Self::Profiles => "Profiles",
+            Self::Pods => "Waiting pods",
+            Self::Reasons => "Why pods wait",
+            Self::Extenders => "Extenders",
+            Self::Nodes => "Nodes by fill",
+        }
+    }
+
+    pub(super) const fn columns(self) -> &'static [(&'static str, Align)] {
+        match self {
+            Self::Profiles => &[
+                ("PROFILE", Left),
+                ("STATE", Left),
+                ("ACTIVE", Right),
+                ("BACKOFF", Right),
+                ("UNSCHED", Right),
+                ("GATED", Right),
+                ("HELD", Right),
+                ("OLDEST", Right),
+                ("BOUND/S", Right),
+                ("TRIED/S", Right),
+                ("NODES", Right),
+                ("MOST REFUSED BY", Left),
+            ],
+            Self::Pods => &[("POD", Left), ("PROFILE", Left), ("WAITS", Right), ("STATE", Left), ("WHY", Left)],
+            Self::Reasons => &[("PODS", Right), ("PROFILE", Left), ("REASON", Left)],
+            Self::Extenders => &[
+                ("EXTENDER", Left),
+                ("PROFILE", Left),
+                ("STATE", Left),
+                ("CIRCUIT", Left),
+                ("P99", Right),
+                ("CALLS/S", Right),
+                ("FAILED/S", Right),
+                ("IN FLIGHT", Right),
+                ("LAST ERROR", Left),
+            ],
+            Self::Nodes => &[
+                ("NODE", Left),
+                ("ZONE", Left),
+                ("FILL", Right),
+                ("OF", Left),
+                ("CPU", Right),
+                ("MEMORY", Right),
+                ("PODS", Right),
+                ("STATE", Left),
+            ],
+        }
+    }
+}
+
+/// How a row is meant, for terminals with colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Tone {
+    #[default]
+    Plain,
+    Note,
+    Bad,
+}
+
+/// What Enter opens on a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Target {
+    Profile(String),
+    Pod(PodKey),
+    /// The pods that wait for this reason.
+    Reason(String),
+    Nothing,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Row {
+    pub(super) cells: Vec<String>,
+    pub(super) tone: Tone,
+    pub(super) target: Target,
+}
+
+impl Row {
+    pub(super) fn new(tone: Tone, target: Target, cells: impl IntoIterator<Item = String>) -> Self {
+        Self { cells: cells.into_iter().map(|cell| plain(&cell).into_owned()).collect(), tone, target }
+    }
+}
+
+/// The rows of a pane that pass its filter, [`MOST_ROWS`] at most.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Section {
+    pub(super) rows: Vec<Row>,
+    /// Rows that pass the filter, shown or not.
+    pub(super) count: usize,
+}
+
+impl Section {
+    /// Of rows in their order, those in which `filter` occurs. Without one, rows that are not shown are not made.
+    pub(super) fn of(rows: impl ExactSizeIterator<Item = Row>, filter: &str) -> Self {
+        if filter.is_empty() {
+            return Self { count: rows.len(), rows: rows.take(MOST_ROWS).collect() };
+        }
+        let (filter, mut section) = (filter.to_lowercase(), Self::default());
+        for row in rows.filter(|row| row.cells.iter().any(|cell| cell.to_lowercase().contains(&filter))) {
+            section.count += 1;
+            if section.rows.len() < MOST_ROWS {
+                section.rows.push(row);
+            }
+        }
+        section
+    }
+}
+
+/// A filter for each pane; an empty one lets everything pass.
+pub(super) type Filters = [String; 5];
+
+/// Everything that is to be seen at one moment.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Model {
+    /// Two lines.
+    pub(super) header: [String; 2],
+    /// What could not be read, and what stands in for it.
+    pub(super) notes: Vec<String>,
+    sections: [Section; 5],
+}
+
+impl Model {
+    pub(super) fn of(facts: &Facts, filters: &Filters, now_unix_us: i64) -> Self {
+        let pods = rows::Pods::of(facts, now_unix_us);
+        let filter = |pane: Pane| &*filters[pane as usize];
+        Self {
+            header: [first_line(facts), second_line(facts, &pods)],
+            notes: notes(facts),
+            sections: [
+                Section::of(rows::profiles(facts, now_unix_us), filter(Pane::Profiles)),
+                Section::of(pods.rows(), filter(Pane::Pods)),
+                Section::of(pods.reasons().into_iter(), filter(Pane::Reasons)),
+                Section::of(rows::extenders(facts).into_iter(), filter(Pane::Extenders)),
+                Section::of(rows::nodes(facts), filter(Pane::Nodes)),
+            ],
+        }
+    }
+
+    pub(super) const fn section(&self, pane: Pane) -> &Section {
+        &self.sections[pane as usize]
+    }
+}
+
+fn first_line(facts: &Facts) -> String {
+    let leader = match &facts.leader {
+        None => "who leads is not known".to_owned(),
+        Some(Leader::Never) => "no operator has ever led here".to_owned(),
+        Some(Leader::Nobody) => "nobody leads".to_owned(),
+        Some(Leader::Silent { holder, seconds }) => format!("{holder} has not renewed its lease for {seconds} s"),
+        Some(Leader::Leads { holder, .. }) => format!("{holder} leads"),
+    };
+    plain(&format!("berth top · {} · {leader}", facts.server)).into_owned()
+}
+
+fn second_line(facts: &Facts, pods: &rows::Pods<'_>) -> String {
+    if !(facts.pods.is_whole && facts.nodes.is_whole) {
+        return "reading pods and nodes …".to_owned();
+    }
+    let [cpu, memory] = rows::taken(facts).map(|share| share.map_or("-".to_owned(), |share| format!("{share} %")));
+    let profiles = counted(facts.profiles.len(), "profile");
+    let wait = if pods.len() == 1 { "waits" } else { "wait" };
+    let waiting = format!("{} {wait}", counted(pods.len(), "pod"));
+    let placed = format!("{} on {}", facts.pods.placed(), counted(facts.nodes.len(), "node"));
+    let bound = rows::bound(facts).map_or_else(String::new, |rate| format!(" · {rate:.1} bound/s"));
+    format!("{profiles} · {waiting} · {placed} · {cpu} of cpu, {memory} of memory taken{bound}")
+}
+
+fn notes(facts: &Facts) -> Vec<String> {
+    let note = |(what, why): (&&str, &String)| match *what {
+        "metrics" => format!("metrics not read: {why}. Queues are from status, rates from watches"),
+        what => format!("{what} not read: {why}"),
+    };
+    facts.troubles.iter().map(note).map(|note| plain(&note).into_owned()).collect()
+}

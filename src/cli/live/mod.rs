@@ -19,7 +19,7 @@ use serde_json::Value;
 use std::{path::PathBuf, sync::Arc};
 
 /// Where a command's inputs come from: files, or a live cluster.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub(crate) struct SourceArgs {
     /// Manifests instead of a live cluster: a file, a folder (read recursively), or `-` for standard input; may be given
     /// several times.
@@ -55,7 +55,7 @@ impl SourceArgs {
 }
 
 /// Which cluster, and whose pods; the flags are kubectl's.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Live cluster (the flags are kubectl's)")]
 struct LiveArgs {
     /// The kubeconfig to use. Without it: KUBECONFIG, ~/.kube/config, then the pod's service account.

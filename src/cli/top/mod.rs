@@ -5,28 +5,37 @@
 //!  facts      what is kept of it; rates of its counters in rates
 //!  model      pure: facts → texts, by rows
 //!  once       the texts as lines
+//!  view       the texts as a screen, with the user's place in it, which state keeps; detail is what Enter opens
+//!  screen     the terminal: keys and signals in, drawings out
 //! ```
 
+mod detail;
 mod facts;
+mod keys;
 mod metrics;
 mod model;
 mod once;
 mod rates;
 mod read;
 mod rows;
+mod screen;
+mod state;
 #[cfg(test)]
 mod testing;
+mod view;
 
-use super::live::lease;
+use super::live::{SourceArgs, lease};
 use super::{Answer, now_unix_us, output};
 use anyhow::{anyhow, bail};
 use axum::http::Uri;
 use berth_cluster::client;
 use model::{Filters, Model};
 use read::{Direct, Places, Reader};
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
+use view::Colours;
 
 /// Longest wait of `--once` for pods and nodes.
 const WITHIN: Duration = Duration::from_mins(2);
@@ -74,15 +83,24 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE", requires = "metrics_url")]
     metrics_token: Option<PathBuf>,
 
-    /// Print what there is to see, and end.
+    /// Print what there is to see, and end; so does any output that is no terminal.
     #[arg(long)]
     once: bool,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Answer> {
-    let model = super::event_loop("the connection")?.block_on(async { once(connect(args).await?).await })?;
-    output::print(|out| once::write(out, &model))?;
-    Ok(Answer::Done)
+    let runtime = super::event_loop("the connection")?;
+    let ended = if args.once || !io::stdout().is_terminal() {
+        let model = runtime.block_on(async { once(connect(args).await?).await });
+        model.and_then(|model| Ok(output::print(|out| once::write(out, &model))?))
+    } else {
+        let source = SourceArgs::of_cluster(args.kubeconfig.clone(), args.context.clone());
+        let colours = Colours(std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()));
+        runtime.block_on(async { screen::run(connect(args).await?, source, colours).await })
+    };
+    // Do not wait for name lookups.
+    runtime.shutdown_background();
+    ended.map(|()| Answer::Done)
 }
 
 /// Begins to read the cluster that `args` name.

@@ -91,9 +91,10 @@ pub(super) enum Tone {
 pub(super) enum Target {
     Profile(String),
     Pod(PodKey),
-    /// The pods that wait for this reason.
-    Reason(String),
-    Nothing,
+    /// The pods of a profile that wait for a reason.
+    Reason(String, String),
+    /// Nothing; it tells the row from others.
+    Node(String),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,11 +102,14 @@ pub(super) struct Row {
     pub(super) cells: Vec<String>,
     pub(super) tone: Tone,
     pub(super) target: Target,
+    /// What is drawn as a bar, in percent.
+    pub(super) share: Option<i64>,
 }
 
 impl Row {
     pub(super) fn new(tone: Tone, target: Target, cells: impl IntoIterator<Item = String>) -> Self {
-        Self { cells: cells.into_iter().map(|cell| plain(&cell).into_owned()).collect(), tone, target }
+        let cells = cells.into_iter().map(|cell| plain(&cell).into_owned()).collect();
+        Self { cells, tone, target, share: None }
     }
 }
 

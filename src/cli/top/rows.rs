@@ -15,6 +15,11 @@ use std::collections::{BTreeMap, HashMap};
 const PARTS: usize = 16;
 const PART: usize = 120;
 
+/// Reasons that no scheduler has given.
+const NOBODYS: &str = "no profile is known to serve";
+const GATED: &str = "scheduling gates";
+const NEW: &str = "not tried yet";
+
 /// What stands where nothing is known.
 const UNKNOWN: &str = "-";
 
@@ -134,9 +139,12 @@ impl<'a> Pods<'a> {
                 (0, "") => ("New", Tone::Plain),
                 (0, reason) => (reason, Tone::Bad),
             };
-            let why = match profile {
-                None => format!("no profile is known to serve scheduler {}", pod.scheduler_name),
-                Some(_) => pod.message.to_string(),
+            // In the words of the reasons, so that a reason finds its pods.
+            let why = match (profile, state) {
+                (None, _) => format!("{NOBODYS} {}", pod.scheduler_name),
+                (_, "Gated") => format!("{GATED}: {}", pod.gates),
+                (_, "New") => NEW.to_owned(),
+                _ => pod.message.to_string(),
             };
             let profile = or_unknown(profile.map(str::to_owned));
             let cells = [pod.key.to_string(), profile, waits, state.to_owned(), why];
@@ -159,7 +167,8 @@ impl<'a> Pods<'a> {
         let mut rows: Vec<_> = by_reason.into_iter().collect();
         rows.sort_by(|a, b| (Reverse(a.1), &a.0).cmp(&(Reverse(b.1), &b.0)));
         let row = |((profile, text), pods): ((&str, String), usize)| {
-            Row::new(Tone::Plain, Target::Reason(text.clone()), [pods.to_string(), profile.to_owned(), text])
+            let target = Target::Reason(profile.to_owned(), text.clone());
+            Row::new(Tone::Plain, target, [pods.to_string(), profile.to_owned(), text])
         };
         rows.into_iter().map(row).collect()
     }
@@ -168,13 +177,13 @@ impl<'a> Pods<'a> {
 /// Why a pod waits, by what its condition says; a message of kube-scheduler's form names several reasons.
 fn reasons_of(unserved: bool, gated: bool, reason: &str, message: &str) -> Vec<String> {
     if unserved {
-        return vec!["no profile is known to serve it".to_owned()];
+        return vec![NOBODYS.to_owned()];
     }
     if gated {
-        return vec!["scheduling gates".to_owned()];
+        return vec![GATED.to_owned()];
     }
     if reason.is_empty() {
-        return vec!["not tried yet".to_owned()];
+        return vec![NEW.to_owned()];
     }
     let filters = message.split(" preemption: ").next().unwrap_or_default().trim_end_matches('.');
     let Some((_, listed)) = filters.split_once(" nodes are available: ") else {
@@ -265,7 +274,7 @@ pub(super) fn nodes<'a>(facts: &'a Facts) -> impl ExactSizeIterator<Item = Row> 
             format!("{}/{}", taken.pods, node.allocatable_pods),
             state.to_owned(),
         ];
-        Row::new(tone, Target::Nothing, cells)
+        Row { share: Some(share), ..Row::new(tone, Target::Node(name.to_string()), cells) }
     })
 }
 

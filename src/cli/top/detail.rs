@@ -1,7 +1,7 @@
 //! What Enter opens: of a profile what its status says, and of pods what `berth explain` says.
 
 use super::facts::{Facts, Profile};
-use super::model::Target;
+use super::pane::Target;
 use crate::cli::explain;
 use crate::cli::live::SourceArgs;
 use crate::cli::output::plain;

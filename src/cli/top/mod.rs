@@ -3,7 +3,7 @@
 //! ```text
 //!  read       the cluster: watches, lists, the leader's metrics  ── metrics  the few series of a scrape
 //!  facts      what is kept of it; rates of its counters in rates
-//!  model      pure: facts → texts, by rows
+//!  model      pure: facts → texts, by the rows of each pane
 //!  once       the texts as lines
 //!  view       the texts as a screen, with the user's place in it, which state keeps; detail is what Enter opens
 //!  screen     the terminal: keys and signals in, drawings out
@@ -15,6 +15,7 @@ mod keys;
 mod metrics;
 mod model;
 mod once;
+mod pane;
 mod rates;
 mod read;
 mod rows;
@@ -29,7 +30,8 @@ use super::{Answer, now_unix_us, output};
 use anyhow::{anyhow, bail};
 use axum::http::Uri;
 use berth_cluster::client;
-use model::{Filters, Model};
+use model::Model;
+use pane::Filters;
 use read::{Direct, Places, Reader};
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;

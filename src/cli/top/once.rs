@@ -1,6 +1,7 @@
 //! `berth top --once`: what the screen would show, as lines.
 
-use super::model::{Model, Pane};
+use super::model::Model;
+use super::pane::Pane;
 use crate::cli::output::Table;
 use std::io::{self, Write};
 

@@ -345,7 +345,8 @@ mod tests {
         let shared = reader.shared();
         for _ in 0..200 {
             reader.look().await;
-            if facts(&shared).pods.is_whole && facts(&shared).nodes.is_whole {
+            let is_whole = |facts: MutexGuard<'_, Facts>| facts.pods.is_whole && facts.nodes.is_whole;
+            if is_whole(facts(&shared)) {
                 break;
             }
             sleep(Duration::from_millis(10)).await;
@@ -387,7 +388,7 @@ mod tests {
     async fn a_token_goes_over_https_or_stays_on_this_machine() {
         let file = std::env::temp_dir().join(format!("berth-top-token-{}", std::process::id()));
         std::fs::write(&file, "secret\n").unwrap();
-        let taken = |url: &str| Direct::new(&url.parse().unwrap(), Some(&file)).map(|direct| direct.path);
+        let taken = |url: &str| Direct::new(&url.parse().unwrap(), Some(file.as_path())).map(|direct| direct.path);
         let refused = taken("http://10.0.0.1:8080/metrics").unwrap_err().to_string();
         let local = taken("http://127.0.0.1:8080").unwrap();
         let no_url = taken("/metrics").unwrap_err().to_string();

@@ -2,7 +2,7 @@
 
 use super::facts::{Facts, NodeFact, Profile, Taken, Waiting};
 use super::metrics::{OfExtender, OfProfile};
-use super::model::{Row, Target, Tone};
+use super::pane::{Row, Target, Tone};
 use super::rates::Counter;
 use crate::cli::output::{age, bytes, cpu};
 use berth_api::conditions::{ConditionType, Ready};

@@ -1,12 +1,14 @@
 //! The screen: keys, signals and looks come in, and the terminal is put back however it ends.
 
+use super::detail;
 use super::keys;
-use super::model::{Model, Target};
+use super::model::Model;
+use super::pane::Target;
 use super::read::{Reader, Shared, facts};
 use super::state::{Detail, State, Wish};
 use super::view::{self, Colours};
-use super::{detail, now_unix_us};
 use crate::cli::live::SourceArgs;
+use crate::cli::now_unix_us;
 use anyhow::{Context, anyhow, bail};
 use crossterm::event::{Event, EventStream};
 use futures::StreamExt;

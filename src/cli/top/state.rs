@@ -1,6 +1,7 @@
 //! Where the user is: the pane, the row, the filters, what is open over them. Pure: keys in, wishes out.
 
-use super::model::{Filters, Model, Pane, Target};
+use super::model::Model;
+use super::pane::{Filters, Pane, Target};
 
 /// Characters of a filter.
 const FILTER: usize = 100;

@@ -1,6 +1,7 @@
 //! Draws the model and the user's place in it. Pure: into a buffer.
 
-use super::model::{Model, Pane, Row, Tone};
+use super::model::Model;
+use super::pane::{Pane, Row, Tone};
 use super::state::State;
 use crate::cli::output::Align;
 use ratatui::Frame;

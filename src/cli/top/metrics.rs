@@ -206,9 +206,8 @@ process_open_fds 12
         let lines =
             (0..PROFILES + 9).map(|i| format!("scheduler_pending_pods{{queue=\"active\",profile=\"{i}\"}} 1\n"));
         let mut text: String = lines.collect();
-        for plugin in 0..OF_PROFILE + 9 {
-            text += &format!("scheduler_unschedulable_pods{{plugin=\"{plugin}\",profile=\"0\"}} 1\n");
-        }
+        let line = |plugin| format!("scheduler_unschedulable_pods{{plugin=\"{plugin}\",profile=\"0\"}} 1\n");
+        text.extend((0..OF_PROFILE + 9).map(line));
         let scrape = Scrape::read(text.as_bytes()).await.unwrap();
         assert_eq!((scrape.profiles.len(), scrape.profiles["0"].refused.len()), (PROFILES, OF_PROFILE));
     }

@@ -231,16 +231,15 @@ impl Reader {
     }
 
     async fn scrape(&mut self, home: &str) -> anyhow::Result<Scrape> {
-        let (client, path) = match &self.direct {
-            Some(direct) => (direct.client.clone(), direct.path.clone()),
-            None => {
-                let pod = self.leading_pod()?;
-                if !is_name(home) {
-                    bail!("{home} is no namespace: give --namespace");
-                }
-                let port = self.port_of(home, &pod).await;
-                (self.client.clone(), format!("/api/v1/namespaces/{home}/pods/{pod}:{port}/proxy/metrics"))
+        let (client, path) = if let Some(direct) = &self.direct {
+            (direct.client.clone(), direct.path.clone())
+        } else {
+            let pod = self.leading_pod()?;
+            if !is_name(home) {
+                bail!("{home} is no namespace: give --namespace");
             }
+            let port = self.port_of(home, &pod).await;
+            (self.client.clone(), format!("/api/v1/namespaces/{home}/pods/{pod}:{port}/proxy/metrics"))
         };
         let request = Request::get(path).body(Vec::new())?;
         let body = client.request_stream(request).await.map_err(|error| self.refused(home, &error))?;

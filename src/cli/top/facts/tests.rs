@@ -49,14 +49,12 @@ fn pods_that_get_a_node_are_counted_by_scheduler_and_names_are_bounded() {
     let mut facts = Facts::default();
     synced(&mut facts);
     facts.count(Duration::from_secs(1));
+    let Object::Pod(first) = object(pod("p", "1", ""), "Pod") else { panic!("no pod") };
     for i in 0..NAMES + 5 {
-        let mut of = |node: &str| {
-            let mut pod = pod(&format!("p{i}"), "1", node);
-            pod["spec"]["schedulerName"] = json!(format!("s{i}"));
-            apply(&mut facts, pod, "Pod");
-        };
-        of("");
-        of("n");
+        let mut pod = Pod { uid: i.to_string().into(), scheduler_name: format!("s{i}").into(), ..(*first).clone() };
+        facts.take(true, WatchEvent::Apply(pod.clone()));
+        pod.node_name = Some("n".into());
+        facts.take(true, WatchEvent::Apply(pod));
     }
     facts.count(Duration::from_secs(3));
     assert_eq!(facts.of_watches.rate(Counter::Placed, "s0", ""), Some(0.5));

@@ -296,10 +296,13 @@ impl Reader {
     }
 }
 
-/// Whether the text may be the name of an object: it becomes part of a path.
+/// Whether the text may be the name of an object: it becomes part of a path, of which `..` would be a step up.
 fn is_name(text: &str) -> bool {
-    let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || ".-".contains(c);
-    !text.is_empty() && text.chars().all(is_part)
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let is_label = |label: &str| {
+        label.starts_with(is_plain) && label.ends_with(is_plain) && label.chars().all(|c| is_plain(c) || c == '-')
+    };
+    text.split('.').all(is_label)
 }
 
 #[cfg(test)]
@@ -377,6 +380,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_holder_that_is_no_name_of_a_pod_never_becomes_a_path() {
+        let names = ["berth-7c9f-x2", "a", "node.example.com"].map(is_name);
+        let others = ["", ".", "..", "a..b", "-a", "a/b", "a?b", "a%2e", "é", "A"].map(is_name);
+        assert_eq!((names, others), ([true; 3], [false; 10]));
         let server = cluster(200, "../secrets/x_1").await;
         let (_reader, shared) = read(&server).await;
         assert!(facts(&shared).troubles["metrics"].contains("is no pod"));

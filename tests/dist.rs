@@ -15,7 +15,7 @@ use serde_json::Value;
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The man pages of a release, in the order of their files.
-const PAGES: [&str; 12] = [
+const PAGES: [&str; 13] = [
     "berth-completion",
     "berth-convert",
     "berth-crd",
@@ -26,6 +26,7 @@ const PAGES: [&str; 12] = [
     "berth-orphans",
     "berth-simulate",
     "berth-status",
+    "berth-top",
     "berth-version",
     "berth",
 ];

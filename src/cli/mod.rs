@@ -23,6 +23,7 @@ mod program;
 mod simulate;
 mod status;
 mod threads;
+mod top;
 
 pub use convert::{converted, converted_back};
 pub use inputs::{Calls, InputError, Inputs, inputs_from};
@@ -64,6 +65,8 @@ enum Command {
     Orphans(orphans::Args),
     /// Say whether definition, operator, rights, profiles and extenders of a cluster are well, with an exit code.
     Status(status::Args),
+    /// Follow profiles, queues, rates, waiting pods, extenders and nodes of a cluster on a screen.
+    Top(top::Args),
     /// Turn a configuration or Policy of kube-scheduler into SchedulerProfiles, or back, and say what was lost.
     Convert(convert::Args),
     /// Print the custom resource definition of SchedulerProfile.
@@ -117,6 +120,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Headroom(args) => headroom::run(&args),
         Command::Orphans(args) => orphans::run(&args),
         Command::Status(args) => return status::run(&args),
+        Command::Top(args) => top::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Crd(args) => about::crd(&args),
         Command::Version(args) => about::version(&args),

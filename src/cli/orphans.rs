@@ -2,7 +2,7 @@
 
 use super::live::{self, Loaded, SourceArgs};
 use super::output::Align::{Left, Right};
-use super::output::{self, Format, Table};
+use super::output::{self, Format, Table, age};
 use super::{Answer, now_unix_us};
 use crate::operator::{self, Orphans};
 use berth_api::DEFAULT_SCHEDULER_NAME;
@@ -94,26 +94,4 @@ fn table(rows: &[Row]) -> Table {
         ]);
     }
     table
-}
-
-/// The largest unit alone, as kubectl prints ages: `50s`, `7m`, `3h`, `12d`.
-fn age(seconds: i64) -> String {
-    match seconds {
-        ..120 => format!("{seconds}s"),
-        120..7200 => format!("{}m", seconds / 60),
-        7200..172_800 => format!("{}h", seconds / 3600),
-        _ => format!("{}d", seconds / 86_400),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::age;
-
-    #[test]
-    fn ages_have_one_unit() {
-        for (seconds, text) in [(61, "61s"), (120, "2m"), (7199, "119m"), (7200, "2h"), (172_800, "2d")] {
-            assert_eq!(age(seconds), text);
-        }
-    }
 }

@@ -61,6 +61,13 @@ pub(crate) fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io:
     }
 }
 
+/// The lines of an answer, made harmless as [`print`] makes them.
+pub(crate) fn lines(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<Vec<String>> {
+    let mut out = Lines(Vec::new());
+    write(&mut out)?;
+    Ok(String::from_utf8_lossy(&out.0).lines().map(str::to_owned).collect())
+}
+
 /// Writes an answer in the form that was asked for: `value`, or what `text` writes.
 pub(crate) fn answer(
     form: Format,
@@ -165,6 +172,16 @@ pub(crate) fn some_of(names: &[String], max: usize) -> String {
     if names.len() > max { format!("{shown} and {} more", names.len() - max) } else { shown }
 }
 
+/// The largest unit alone, as kubectl prints ages: `50s`, `7m`, `3h`, `12d`.
+pub(crate) fn age(seconds: i64) -> String {
+    match seconds {
+        ..120 => format!("{seconds}s"),
+        120..7200 => format!("{}m", seconds / 60),
+        7200..172_800 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
 /// Thousandths of a core as `500m` or `2`.
 pub(crate) fn cpu(milli: i64) -> String {
     if milli % 1000 == 0 { (milli / 1000).to_string() } else { format!("{milli}m") }
@@ -223,6 +240,13 @@ mod tests {
         let width = shown.chars().count();
         let want = format!("pod {shown}\nagain x\\n\n{:width$}  NODE\n{shown}  n\n", "POD");
         assert_eq!(String::from_utf8(out.0).unwrap(), want);
+    }
+
+    #[test]
+    fn ages_have_one_unit() {
+        for (seconds, text) in [(61, "61s"), (120, "2m"), (7199, "119m"), (7200, "2h"), (172_800, "2d")] {
+            assert_eq!(age(seconds), text);
+        }
     }
 
     #[test]

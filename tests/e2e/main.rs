@@ -10,6 +10,7 @@
 //! objects      pods, profiles, what they say about themselves
 //! storage      classes, volumes and claims
 //! load         pods that keep coming while operators come and go
+//! terminal     a real terminal, and what its screen shows
 //! history      every change of the pods as a watch shows it, every bind as the audit log has it
 //! ```
 
@@ -46,6 +47,8 @@ mod scraped;
 mod simulate;
 mod status;
 mod storage;
+mod terminal;
+mod top;
 mod unbound;
 mod upgrade;
 mod volumes;

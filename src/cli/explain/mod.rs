@@ -119,6 +119,34 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Answer> {
     Ok(Answer::Done)
 }
 
+/// What `berth explain` says of `pods` of a live cluster, for a reader that is not standard output. Those that wait no longer are
+/// left out.
+pub(super) fn explained(source: SourceArgs, pods: &[PodKey]) -> anyhow::Result<Vec<String>> {
+    let args = Args {
+        name: None,
+        source,
+        pod: None,
+        node: None,
+        scores: false,
+        no_changes: false,
+        max_nodes: 20,
+        html: None,
+        output: Format::Text,
+    };
+    let loaded = live::load(&args.source)?;
+    let (cluster, profiles) = (&loaded.inputs.cluster, &loaded.inputs.profiles);
+    let mut report = explain::explain_those(cluster, profiles, |pod: &Pod| pods.contains(&pod.key));
+    explain::add_preemption(&mut report, cluster, profiles, now_unix_us());
+    explain::add_changes(&mut report, cluster, profiles);
+    let notes =
+        loaded.inputs.notes.iter().chain(&berth_simulate::unasked(cluster, profiles)).cloned().collect::<Vec<_>>();
+    let lines = output::lines(|out| {
+        notes.iter().try_for_each(|note| writeln!(out, "note: {note}"))?;
+        text::write(out, &report, &loaded, &args)
+    })?;
+    Ok(lines)
+}
+
 /// The error for a name that no pending pod has.
 fn missing(key: &PodKey, loaded: &Loaded) -> String {
     let pods = &loaded.inputs.cluster.pods;

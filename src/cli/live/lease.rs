@@ -8,6 +8,9 @@ use kube::{Api, Client};
 /// Where the operator keeps its Lease unless told otherwise.
 pub(crate) const NAMESPACE: &str = "kube-system";
 
+/// The release's namespace in all that we document, where the Lease names no other.
+pub(crate) const HOME: &str = "berth-system";
+
 /// How far the clocks of two machines may differ.
 const CLOCKS_S: i64 = 45;
 

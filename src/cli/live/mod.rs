@@ -19,7 +19,7 @@ use serde_json::Value;
 use std::{path::PathBuf, sync::Arc};
 
 /// Where a command's inputs come from: files, or a live cluster.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub(crate) struct SourceArgs {
     /// Manifests instead of a live cluster: a file, a folder (read recursively), or `-` for standard input; may be given
     /// several times.
@@ -42,6 +42,12 @@ pub(crate) struct SourceArgs {
 }
 
 impl SourceArgs {
+    /// The cluster of a kubeconfig, and the pods of all its namespaces.
+    pub(crate) fn of_cluster(kubeconfig: Option<PathBuf>, context: Option<String>) -> Self {
+        let live = LiveArgs { kubeconfig, context, namespace: None, all_namespaces: true };
+        Self { filename: Vec::new(), profile: Vec::new(), live }
+    }
+
     /// The files that hold the profile, if one was given.
     pub(crate) fn profile(&self) -> &[PathBuf] {
         &self.profile
@@ -49,7 +55,7 @@ impl SourceArgs {
 }
 
 /// Which cluster, and whose pods; the flags are kubectl's.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Live cluster (the flags are kubectl's)")]
 struct LiveArgs {
     /// The kubeconfig to use. Without it: KUBECONFIG, ~/.kube/config, then the pod's service account.

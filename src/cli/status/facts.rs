@@ -24,9 +24,6 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The release's namespace in all that we document, where nothing says another.
-const HOME: &str = "berth-system";
-
 /// Pending pods that are looked at: more say nothing new.
 const PODS: usize = 20_000;
 
@@ -111,7 +108,7 @@ pub(super) async fn gather(client: &Client, places: Places, now: Timestamp) -> F
     let lease = lease::read(client, &places.lease_namespace).await;
     let lease = lease.map_err(|error| Fault::of("get", "leases.coordination.k8s.io", &error));
     let named = || lease.as_ref().ok()?.as_ref().and_then(lease::home_of).map(str::to_owned);
-    let home = places.home.or_else(named).unwrap_or_else(|| HOME.to_owned());
+    let home = places.home.or_else(named).unwrap_or_else(|| lease::HOME.to_owned());
     let (definition, deployments, profiles, pending) =
         tokio::join!(served_crd(client, lacking), deployments(client, &home), profiles(client), pending_pods(client),);
     let account = deployments.as_ref().ok().and_then(|all| all.first()).map(|one| one.account.clone());

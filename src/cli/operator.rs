@@ -18,6 +18,7 @@ const LOGGED_AT_ONCE: Duration = Duration::from_millis(100);
 
 /// Arguments of `berth operator`. Each can be given by an environment variable too.
 #[derive(Debug, clap::Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(super) struct Args {
     /// The kubeconfig to use. Without it: KUBECONFIG, ~/.kube/config, then the pod's service account.
     #[arg(long, value_name = "FILE", env = "BERTH_KUBECONFIG")]

@@ -7,6 +7,7 @@ use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration}
 
 /// How the operator was started; the options of `berth operator` say what each value does.
 #[derive(Debug, Clone)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct Options {
     pub kubeconfig: Option<PathBuf>,
     /// `/livez`, `/readyz` and `/metrics`.

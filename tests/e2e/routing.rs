@@ -18,6 +18,9 @@ const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionp
 /// The annotation by which the policy says whose a pod is.
 const MARK: &str = "scheduling.berth.dev/routed-by";
 
+/// What is done to a pod before it is created.
+type Change<'a> = &'a dyn Fn(&mut Value);
+
 /// A control plane with the policy installed, and an operator.
 struct Routing {
     plane: ControlPlane,
@@ -116,10 +119,10 @@ fn pods_that_name_no_scheduler_get_the_profile_of_their_namespace_and_no_others(
     routing.wait_gets("plain-gold", "plain");
 
     let tried = |namespace: &str, change: &dyn Fn(&mut Value)| scheduler(&routing.tried(namespace, change));
-    for (what, namespace, change, wanted) in [
-        ("another namespace", "plain-other", (&|_| {}) as &dyn Fn(&mut Value), "default-scheduler"),
-        ("kube-system", "kube-system", &|_| {}, "default-scheduler"),
-        ("the operator's own", HOME, &|_| {}, "default-scheduler"),
+    let cases: [(&str, &str, Change<'_>, &str); 9] = [
+        ("another namespace", "plain-other", &|_: &mut Value| {}, "default-scheduler"),
+        ("kube-system", "kube-system", &|_: &mut Value| {}, "default-scheduler"),
+        ("the operator's own", HOME, &|_: &mut Value| {}, "default-scheduler"),
         ("named", "plain-gold", &|pod: &mut Value| pod["spec"]["schedulerName"] = json!("mine"), "mine"),
         (
             "on a node",
@@ -143,7 +146,8 @@ fn pods_that_name_no_scheduler_get_the_profile_of_their_namespace_and_no_others(
         ("annotated", "plain-gold", &|pod: &mut Value| pod["metadata"]["annotations"] = json!({"a": "b"}), "plain"),
         // A forged mark keeps no pod back.
         ("marked", "plain-gold", &|pod: &mut Value| pod["metadata"]["annotations"] = json!({MARK: "0"}), "plain"),
-    ] {
+    ];
+    for (what, namespace, change, wanted) in cases {
         assert_eq!(tried(namespace, change), wanted, "{what}");
     }
     let annotated = routing.tried("plain-gold", |pod| pod["metadata"]["annotations"] = json!({"a": "b"}));

@@ -193,11 +193,13 @@ fn reasons_of(unserved: bool, gated: bool, reason: &str, message: &str) -> Vec<S
     let mut parts: Vec<String> = Vec::new();
     for part in listed.split(", ") {
         let text = part.trim_start_matches(|c: char| c.is_ascii_digit());
-        match parts.last_mut() {
-            // A comma inside of a reason.
-            Some(last) if text.len() == part.len() => last.extend([", ", part]),
-            _ if parts.len() == PARTS => break,
-            _ => parts.push(text.trim_start().to_owned()),
+        let comma_inside_of_a_reason = text.len() == part.len();
+        if comma_inside_of_a_reason && let Some(last) = parts.last_mut() {
+            last.extend([", ", part]);
+        } else if parts.len() < PARTS {
+            parts.push(text.trim_start().to_owned());
+        } else {
+            break;
         }
     }
     parts.into_iter().map(|part| part.chars().take(PART).collect()).collect()

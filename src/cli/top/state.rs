@@ -164,7 +164,7 @@ impl State {
         match row.map(|row| &row.target) {
             Some(Target::Reason(_, text)) => {
                 (self.focus, self.lower) = (Pane::Pods, Pane::Pods);
-                self.filters[Pane::Pods as usize] = text.clone();
+                self.filters[Pane::Pods as usize].clone_from(text);
                 Wish::Nothing
             }
             Some(target @ (Target::Pod(_) | Target::Profile(_))) => Wish::Open(target.clone()),

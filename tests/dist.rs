@@ -207,11 +207,27 @@ fn linked() -> BTreeSet<String> {
         }
         let needs = nodes[id]["deps"].as_array().unwrap().iter();
         let plain = needs.filter(|dep| dep["dep_kinds"].as_array().unwrap().iter().any(|kind| kind["kind"].is_null()));
-        open.extend(plain.map(|dep| dep["pkg"].as_str().unwrap()));
+        let built = plain.map(|dep| dep["pkg"].as_str().unwrap());
+        open.extend(built.filter(|dep| asked_for(&packages[id], &nodes[id], packages[*dep]["name"].as_str().unwrap())));
     }
     let named =
         |id: &str| format!("{}@{}", packages[id]["name"].as_str().unwrap(), packages[id]["version"].as_str().unwrap());
     seen.into_iter().map(named).collect()
+}
+
+/// Whether `package` as resolved in `node` needs `name`. The metadata lists an optional dependency also where a feature only says
+/// what it would want of it (`name?/std`).
+fn asked_for(package: &Value, node: &Value, name: &str) -> bool {
+    let texts = |list: &Value| list.as_array().unwrap().iter().map(|text| text.as_str().unwrap().to_owned()).collect();
+    let declared = package["dependencies"].as_array().unwrap();
+    if declared.iter().any(|dep| dep["name"] == name && dep["kind"].is_null() && dep["optional"] == false) {
+        return true;
+    }
+    let on: Vec<String> = texts(&node["features"]);
+    on.iter().any(|feature| {
+        let wants: Vec<String> = texts(&package["features"][feature]);
+        wants.iter().any(|want| want == &format!("dep:{name}") || want.starts_with(&format!("{name}/")))
+    })
 }
 
 #[test]

@@ -57,7 +57,7 @@ fn wait_cordoned(world: &World, node: &str) {
 
 #[test]
 fn a_drain_ends_as_drain_check_says_and_as_many_more_fit_as_headroom_says() {
-    let world = World::with("drained", &json!({}), 2);
+    let world = World::with("drain-checked", &json!({}), 2);
     let (from, to) = (world.node_name("0"), world.node_name("1"));
     let on = |node: &str| json!(node);
     world.pod("busy", "2", |pod| pod["spec"]["nodeName"] = on(&to));

@@ -35,38 +35,38 @@ fn busy(name: &str) -> World {
 #[test]
 fn the_screen_shows_a_cluster_and_answers_keys() {
     let Some(tmux) = terminal::found() else { return };
-    let world = busy("topped");
+    let world = busy("screened");
     let (binary, kubeconfig) = (binary(), world.plane.kubeconfig.clone());
     let (binary, kubeconfig) = (binary.to_str().unwrap(), kubeconfig.to_str().unwrap());
     let command = [binary, "top", "--kubeconfig", kubeconfig, "--metrics-url", &world.operator.http];
-    let terminal = Terminal::run(tmux, "topped", (160, 48), &command);
+    let terminal = Terminal::run(tmux, "screened", (160, 48), &command);
 
     // All panes at once, and who leads.
     let panes = ["Profiles (", "Waiting pods (", "Why pods wait (", "Extenders (", "Nodes by fill ("];
-    let screen = terminal.shows(&[&panes[..], &["berth-shared_", "leads", "nodes, "]].concat());
+    let screen = terminal.shows(&[&panes[..], &["berth-shared_", "leads", " nodes · "]].concat());
     assert!(!screen.contains("not read"), "{screen}");
-    filter(&terminal, "topped");
-    terminal.shows(&["▸ Profiles (1) /topped", "Serving", "2/2"]);
+    filter(&terminal, "screened");
+    terminal.shows(&["▸ Profiles (1) /screened", "Serving", "2/2"]);
 
     // The pod that waits, and what the engine says of it.
     terminal.press(&["Tab"]);
-    filter(&terminal, "topped/huge");
-    terminal.shows(&["▸ Waiting pods (1) /topped/huge", "Unschedulable", "0/2 nodes are available"]);
+    filter(&terminal, "screened/huge");
+    terminal.shows(&["▸ Waiting pods (1) /screened/huge", "Unschedulable", "0/2 nodes are available"]);
     terminal.press(&["Enter"]);
-    terminal.shows(&["Pod topped/huge", "0/2 nodes fit", "Insufficient cpu", "Esc q back"]);
+    terminal.shows(&["Pod screened/huge", "0/2 nodes fit", "Insufficient cpu", "Esc q back"]);
     terminal.press(&["q"]);
-    terminal.shows(&["▸ Waiting pods (1) /topped/huge"]);
+    terminal.shows(&["▸ Waiting pods (1) /screened/huge"]);
 
     // It goes, without a key.
     world.delete("huge");
-    terminal.shows(&["▸ Waiting pods (0) /topped/huge"]);
+    terminal.shows(&["▸ Waiting pods (0) /screened/huge"]);
 
     // The nodes, on a screen that has become small.
     terminal.press(&["BTab", "BTab"]);
-    filter(&terminal, "topped-");
-    terminal.shows(&["▸ Nodes by fill (2) /topped-", "500m/4", "12 %"]);
+    filter(&terminal, "screened-");
+    terminal.shows(&["▸ Nodes by fill (2) /screened-", "500m/4", "12 %"]);
     terminal.resize(90, 24);
-    let screen = terminal.shows(&["▸ Nodes by fill (2) /topped-", "500m/4"]);
+    let screen = terminal.shows(&["▸ Nodes by fill (2) /screened-", "500m/4"]);
     assert!(!screen.contains("Waiting pods"), "{screen}");
     terminal.resize(30, 8);
     terminal.shows(&["berth top needs"]);
@@ -74,7 +74,7 @@ fn the_screen_shows_a_cluster_and_answers_keys() {
     terminal.press(&["?"]);
     terminal.shows(&["filter the pane"]);
     terminal.press(&["q"]);
-    terminal.shows(&["▸ Nodes by fill (2) /topped-"]);
+    terminal.shows(&["▸ Nodes by fill (2) /screened-"]);
     let coloured = terminal.coloured();
     assert!(coloured.contains("\u{1b}[7m") || coloured.contains(";7m"), "what is chosen is reversed\n{coloured}");
     terminal.press(&["q"]);

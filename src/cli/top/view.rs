@@ -19,6 +19,9 @@ const WIDE: (u16, u16) = (140, 32);
 /// Columns of a cell that may be long; the last column of a pane gets the rest.
 const CELL: usize = 44;
 
+/// Characters between columns.
+const SPACING: u16 = 2;
+
 /// Characters of a bar.
 const BAR: usize = 10;
 
@@ -161,8 +164,8 @@ fn draw_pane(
     });
     let heads = columns.iter().map(|(name, align)| aligned(name, *align));
     let heads = TableRow::new(heads).style(Style::new().add_modifier(Modifier::BOLD));
-    let table =
-        Table::new(rows, widths(pane, &cells)).header(heads).column_spacing(2).block(frame_of(&title, is_focus));
+    let widths = widths(pane, &cells, area.width.saturating_sub(2));
+    let table = Table::new(rows, widths).header(heads).column_spacing(SPACING).block(frame_of(&title, is_focus));
     frame.render_widget(table, area);
 }
 
@@ -182,18 +185,23 @@ fn cells(row: &Row, pane: Pane) -> Vec<String> {
     cells
 }
 
-/// As wide as what is shown, long cells cut; the last column takes what is left.
-fn widths(pane: Pane, rows: &[Vec<String>]) -> Vec<Constraint> {
+/// Of the first columns that have room in `width` cells, at least of one: as wide as what is shown, long cells cut. The last of all
+/// columns takes what is left.
+fn widths(pane: Pane, rows: &[Vec<String>], width: u16) -> Vec<Constraint> {
     let columns = pane.columns();
-    let of = |(i, (name, _)): (usize, &(&str, Align))| {
-        if i + 1 == columns.len() {
-            return Constraint::Fill(1);
-        }
+    let (mut taken, mut widths) = (0, Vec::new());
+    for (i, (name, _)) in columns.iter().enumerate() {
         let cells = rows.iter().filter_map(|row| row.get(i)).map(|cell| Line::from(cell.as_str()).width());
-        let width = cells.chain([name.len()]).max().unwrap_or_default().min(CELL);
-        Constraint::Length(u16::try_from(width).unwrap_or(u16::MAX))
-    };
-    columns.iter().enumerate().map(of).collect()
+        let is_last = i + 1 == columns.len();
+        let wants = if is_last { name.len() } else { cells.chain([name.len()]).max().unwrap_or_default().min(CELL) };
+        taken += wants + usize::from(i > 0) * usize::from(SPACING);
+        if i > 0 && taken > usize::from(width) {
+            break;
+        }
+        let wants = u16::try_from(wants).unwrap_or(u16::MAX);
+        widths.push(if is_last { Constraint::Fill(1) } else { Constraint::Length(wants) });
+    }
+    widths
 }
 
 #[cfg(test)]

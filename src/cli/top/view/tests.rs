@@ -56,7 +56,9 @@ fn a_large_screen_has_all_panes() {
     for pane in Pane::ALL {
         line(&lines, pane.title());
     }
+    // A column is whole, or not there.
     assert!(line(&lines, "gpu").contains("Degraded"), "{lines:#?}");
+    assert!(line(&lines, "EXTENDER").trim_end_matches(['│', ' ']).ends_with("CALLS/S  FAILED/S"), "{lines:#?}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A profile's status, made from everything that is known of the profile. Pure.
 
-use super::claims::{Grant, NameState};
+use super::claims::{Grant, Incumbents, NameState};
 use super::denials::Permission;
 use super::extender_status;
 use super::extenders::ExtenderFacts;
@@ -75,6 +75,8 @@ pub(super) struct Around<'a> {
     /// The profiles whose worker could not be started, and why.
     pub(super) unstarted: &'a BTreeMap<Str, String>,
     pub(super) routing: &'a Routing,
+    /// Which profile serves each name.
+    pub(super) served_by: &'a Incumbents,
     /// What is still being read.
     pub(super) warming: Option<&'a str>,
     /// Whether the process is about to end.
@@ -236,8 +238,27 @@ fn ready(facts: &Facts<'_>, accepted: &(Accepted, String), programmed: &(Program
     };
     match mode {
         Mode::Paused => (Ready::Paused, "spec.mode is Paused: pods stay queued".to_owned()),
+        Mode::DryRun => (Ready::DryRun, compares(&serving.compiled, facts.around.served_by)),
         Mode::Active => (Ready::Serving, text),
     }
+}
+
+/// What a profile in mode DryRun does, and what it leaves out.
+fn compares(profile: &CompiledProfile, served_by: &Incumbents) -> String {
+    let others: Vec<&str> =
+        profile.shadow.iter().filter(|name| !served_by.contains_key(*name)).map(|name| &**name).collect();
+    let compared = if others.is_empty() {
+        String::new()
+    } else {
+        format!(", and those of {} are compared as they are bound", others.join(", "))
+    };
+    let left_out = profile.shadow.iter().filter_map(|name| {
+        let owner = served_by.get(name)?;
+        Some(format!("; those of {name} are not compared, since SchedulerProfile {owner} serves them"))
+    });
+    let unasked = if profile.extenders.is_empty() { "" } else { "; extenders are not asked" };
+    let left_out: String = left_out.collect();
+    format!("spec.mode is DryRun: pods of this profile stay queued{compared}{left_out}{unasked}")
 }
 
 fn healthy(facts: &Facts<'_>) -> (SchedulingHealthy, String) {
@@ -285,6 +306,7 @@ fn mode(profile: &CompiledProfile) -> api::Mode {
     match profile.mode {
         Mode::Active => api::Mode::Active,
         Mode::Paused => api::Mode::Paused,
+        Mode::DryRun => api::Mode::DryRun,
     }
 }
 
@@ -311,7 +333,7 @@ fn effective(serving: &ServedSpec, numbers: Option<&Numbers>) -> api::EffectiveP
 
 fn worker(facts: &Facts<'_>) -> WorkerStatus {
     use api::WorkerState as State;
-    let paused = facts.serving.is_some_and(|s| s.compiled.mode == Mode::Paused);
+    let paused = facts.serving.is_some_and(|s| s.compiled.mode != Mode::Active);
     let (state, started_at) = match &facts.worker {
         _ if facts.serving.is_none() => (State::Pending, None),
         WorkerFacts::Pending | WorkerFacts::Ended => (State::Pending, None),

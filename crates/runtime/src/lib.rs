@@ -10,6 +10,7 @@
 //! held. Only a panic inside a write of the ledger is fatal to the process, whoever wrote: nothing can vouch for what was half
 //! written, and a restart rebuilds it.
 
+mod allowance;
 mod clock;
 mod engine;
 mod handle;
@@ -18,6 +19,7 @@ mod in_flight;
 mod mailbox;
 mod pulse;
 mod quarantine;
+mod seat;
 mod shared;
 mod sink;
 mod stats;
@@ -28,6 +30,7 @@ pub use engine::{Engine, EngineError};
 pub use handle::{WorkerState, WorkerView};
 pub use mailbox::Workers;
 pub use quarantine::panic_message;
+pub use seat::ShadowView;
 pub use sink::EffectSink;
 pub use stats::{BindStats, Ended};
 

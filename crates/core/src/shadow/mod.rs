@@ -18,8 +18,8 @@ pub use log::{ShadowLog, ShadowPage, ShadowTotals};
 
 use crate::cycle::{Compared, Decision, NoFit, Scheduler, Theirs, hold_reason};
 use crate::ledger::{Ledger, LedgerAccess};
-use crate::limits::HOLDS_PER_COMPARISON;
-use crate::model::{Pod, Str};
+use crate::limits::{HOLDS_PER_COMPARISON, IDLE_AFTER};
+use crate::model::{Pod, Str, Time};
 use crate::plugins::{Stop, Work};
 use crate::preemption::{self, DryRuns, Limits};
 use crate::profile::{CompiledProfile, Sampling};
@@ -69,6 +69,10 @@ pub struct Binding {
 #[derive(Debug)]
 pub struct Shadow {
     scheduler: Scheduler,
+    /// When something was last compared, as [`Self::rest`] saw it, unless the caches were given back since.
+    compared_at: Option<Time>,
+    /// When what had not been used for long was given back last.
+    aged_at: Option<Time>,
 }
 
 /// A comparison whose scores are still to be told apart, and the version of the ledger at which it was made.
@@ -106,17 +110,32 @@ impl Shadow {
             scheduler_names: profile.shadow.clone(),
             ..profile.clone()
         };
-        Self { scheduler: Scheduler::new(Arc::new(profile), seed) }
+        Self { scheduler: Scheduler::new(Arc::new(profile), seed), compared_at: None, aged_at: None }
     }
 
-    /// Whether anything was compared since this was last asked.
-    pub fn take_used(&mut self) -> bool {
-        self.scheduler.take_used()
+    /// When [`Self::rest`] is to be called, although nothing has happened.
+    pub fn rests_at(&self) -> Option<Time> {
+        self.compared_at.map(|at| at + IDLE_AFTER)
     }
 
-    /// Gives back what makes the next comparison cheap: it is the same without.
-    pub fn shed(&mut self) {
-        self.scheduler.shed();
+    /// After some time without a comparison, gives back what is kept for the next one; and from time to time what comparisons do not
+    /// use.
+    pub fn rest(&mut self, now: Time) {
+        if self.scheduler.take_used() {
+            self.compared_at = Some(now);
+            if self.aged_at.is_none_or(|at| at + IDLE_AFTER <= now) {
+                self.aged_at = Some(now);
+                self.scheduler.age();
+            }
+        } else if self.rests_at().is_some_and(|at| at <= now) {
+            self.compared_at = None;
+            self.scheduler.shed();
+        }
+    }
+
+    #[cfg(test)]
+    fn keeps_caches(&self) -> bool {
+        self.scheduler.keeps_classes()
     }
 
     /// What the profile would have done with the pod of `binding`, which the ledger still has as pending. O(nodes) from the cache

@@ -139,6 +139,19 @@ fn many_nodes_are_judged_in_holds_of_bounded_work() {
     assert!(ledger.holds.get() > 3, "{} holds", ledger.holds.get());
 }
 
+#[test]
+fn caches_are_given_back_after_some_time_without_a_comparison() {
+    let ledger = of(&[node("a", 8_000, 8 * GIB, 10)], vec![others_pod("p", shape_of(1_000, GIB))]);
+    let pod = ledger.ledger.pending_pods(|_| true)[0].clone();
+    let mut shadow = Shadow::new(&profile(), 1);
+    shadow.compare(&ledger, &Binding { pod, node: "a".into(), at_unix_us: 0 }).unwrap();
+    let (first, later) = (Time::from_millis(5), Time::from_millis(5) + IDLE_AFTER);
+    shadow.rest(first);
+    assert_eq!((shadow.rests_at(), shadow.keeps_caches()), (Some(later), true));
+    shadow.rest(later);
+    assert_eq!((shadow.rests_at(), shadow.keeps_caches()), (None, false));
+}
+
 fn comparison(finding: Finding) -> Comparison {
     let pod = pod("p", shape_of(1, 0));
     Comparison {

@@ -127,6 +127,7 @@ pub(super) fn status(
         extenders: extender_status::statuses(facts.extenders),
         misnamed_pods: misnamed(facts.around.orphans, &facts.grant.served()),
         unknown_fields: numbers.map(|n| n.unknown_fields.clone()).unwrap_or_default(),
+        shadow: numbers.and_then(|n| n.shadow.clone()),
         last_good_revision: facts.last_good_revision.map(str::to_owned),
     }
 }
@@ -368,6 +369,8 @@ pub(super) struct Numbers {
     pub(super) percentage: i32,
     /// The message about pods for which evictions were stopped.
     pub(super) storm: Option<String>,
+    /// What was compared with other schedulers, in mode DryRun.
+    pub(super) shadow: Option<api::ShadowStatus>,
 }
 
 /// The numbers of a worker that has counted since `since`.
@@ -407,6 +410,7 @@ pub(super) fn numbers(snapshot: &WorkerSnapshot, sampling: Sampling, since: Time
         unknown_fields: snapshot.unknown_fields.iter().take(LISTED).map(ToString::to_string).collect(),
         percentage: percentage(sampling, snapshot.nodes_matched),
         storm: snapshot.storm.as_ref().map(storm_text),
+        shadow: None,
     }
 }
 

@@ -58,13 +58,9 @@ impl Scheduler {
         if let Some(standing) = standing {
             return Some(Compared { decision, theirs: Theirs::Fits(standing) });
         }
-        match self.judge_one(ledger, pod, theirs, work) {
-            Ok(theirs) => Some(Compared { decision, theirs }),
-            Err(_) => {
-                self.unfinished = true;
-                None
-            }
-        }
+        let judged = self.judge_one(ledger, pod, theirs, work).ok();
+        self.unfinished = judged.is_none();
+        judged.map(|theirs| Compared { decision, theirs })
     }
 
     /// What the filters say of a node that the search did not count among those that fit. An error is want of work.

@@ -324,7 +324,7 @@ pub struct Totals {
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ShadowStatus {
-    /// Pods that were compared: the sum of the seven numbers that follow.
+    /// Pods that were compared: same, tied, worse, refused, unschedulable, held and failed together.
     pub compared: i64,
     /// Pods for which the profile chose the same node.
     pub same: i64,
@@ -342,7 +342,7 @@ pub struct ShadowStatus {
     pub failed: i64,
     /// Of those that fit on no node: pods for which others would have been evicted.
     pub would_preempt: i64,
-    /// Pods that were bound and not compared: the comparison could not keep up, or did not see the pod wait.
+    /// Pods that were bound and not compared: the comparison could not keep up, or it is not known what came before the binding.
     pub skipped: i64,
     /// The real node's score as a share of the best one's, in percent, on average over the pods whose node fits.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -26,8 +26,12 @@ impl LedgerAccess for ReadOnly {
 
 fn of(nodes: &[Node], pods: Vec<Pod>) -> ReadOnly {
     let mut ledger = Ledger::new();
-    nodes.iter().for_each(|node| ledger.apply_node(node));
-    pods.into_iter().for_each(|pod| ledger.apply_pod(pod));
+    for node in nodes {
+        ledger.apply_node(node);
+    }
+    for pod in pods {
+        ledger.apply_pod(pod);
+    }
     ReadOnly { ledger, holds: Cell::new(0) }
 }
 

@@ -4,6 +4,7 @@ use super::super::context::Context;
 use super::super::printable::{NAME, printable};
 use super::super::shadow_status;
 use super::{MESSAGE, pretty};
+use berth_core::model::Plugin;
 use berth_core::shadow::{Comparison, Finding, Preempts, ShadowPage};
 use berth_telemetry::{DebugQuestion, DebugReply};
 use k8s_openapi::jiff::Timestamp;
@@ -80,11 +81,11 @@ fn of_comparison(number: u64, one: &Comparison) -> Value {
         }
         Finding::Refused { ours, plugin, reason } => {
             value["ours"] = json!(printable(ours, NAME));
-            value["plugin"] = json!(plugin.map(|plugin| plugin.name()));
+            value["plugin"] = json!(plugin.map(Plugin::name));
             value["reason"] = json!(printable(reason, MESSAGE));
         }
         Finding::Unschedulable { plugin, reason, preempts } => {
-            value["plugin"] = json!(plugin.map(|plugin| plugin.name()));
+            value["plugin"] = json!(plugin.map(Plugin::name));
             value["reason"] = json!(printable(reason, MESSAGE));
             let would =
                 |preempts: &Preempts| json!({"node": printable(&preempts.node, NAME), "victims": preempts.victims});

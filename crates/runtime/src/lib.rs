@@ -6,6 +6,9 @@
 //!                                                     └── mailbox ◀── outcomes ◀──┘
 //! ```
 //!
+//! Beside the worker of a profile in mode DryRun is its shadow (`seat`), which the task that brings a pod's binding asks before the
+//! ledger gets to know of it.
+//!
 //! A worker that panics is started again with growing pauses; the others go on. A pod whose attempts made it panic twice is
 //! held. Only a panic inside a write of the ledger is fatal to the process, whoever wrote: nothing can vouch for what was half
 //! written, and a restart rebuilds it.

@@ -33,8 +33,8 @@ fn mixed(i: usize) -> Value {
     let (host, zone) = ("kubernetes.io/hostname", "topology.kubernetes.io/zone");
     let spread = |app: &str, key: &str, when: &str| json!([{"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": when, "labelSelector": apps(app)}]);
     let kind = i % 8;
-    object["metadata"]["labels"] =
-        json!({"app": ["plain", "big", "web", "soft", "ssd", "db", "tolerant", "friend"][kind]});
+    let app = ["plain", "big", "web", "soft", "ssd", "db", "tolerant", "friend"][kind];
+    object["metadata"]["labels"] = json!({"app": app});
     let spec = &mut object["spec"];
     match kind {
         1 => spec["containers"][0]["resources"]["requests"] = json!({"cpu": "900m", "memory": "1Gi"}),

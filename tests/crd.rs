@@ -262,7 +262,7 @@ fn a_status_of_another_version_is_still_read() {
     let profile: SchedulerProfile = serde_json::from_value(json!({
         "metadata": {"name": "a"},
         "spec": {},
-        "status": {"mode": "DryRun", "worker": {"state": "Sleeping", "holder": "berth-0"}, "pods": {"pending": 3}, "more": 1},
+        "status": {"mode": "Asleep", "worker": {"state": "Sleeping", "holder": "berth-0"}, "pods": {"pending": 3}, "more": 1},
     }))
     .unwrap();
     let status = profile.status.unwrap();

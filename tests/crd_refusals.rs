@@ -35,7 +35,15 @@ const BAD_SPECS: &[Bad] = &[
     bad("{nodes: {percentageToScore: 12.5}}", &["spec.nodes.percentageToScore", "must be of type integer"]),
     bad("{queue: {initialBackoff: 1}}", &["spec.queue.initialBackoff", "must be of type string"]),
     // Enums.
-    bad("{mode: DryRun}", &["spec.mode", "\"Active\", \"Paused\""]),
+    bad("{mode: Off}", &["spec.mode", "\"Active\", \"Paused\", \"DryRun\""]),
+    // Modes and other schedulers' pods.
+    bad("{mode: DryRun}", &["spec.shadow", "set both"]),
+    bad("{shadow: {schedulerNames: [default-scheduler]}}", &["spec.shadow", "or neither"]),
+    bad("{mode: DryRun, shadow: {}}", &["spec.shadow.schedulerNames", "Required value"]),
+    bad("{mode: DryRun, shadow: {schedulerNames: []}}", &["spec.shadow.schedulerNames", "at least 1 items"]),
+    bad("{mode: DryRun, shadow: {schedulerNames: [Other]}}", &["spec.shadow.schedulerNames[0]", "should match"]),
+    bad("{mode: DryRun, schedulerNames: [a, b], shadow: {schedulerNames: [b]}}", &["spec.shadow.schedulerNames", "remove it from one of the two"]),
+    bad("{mode: DryRun, shadow: {schedulerNames: [other]}, namespaces: {route: {selector: {}}}}", &["spec.namespaces.route", "would wait"]),
     bad("{preset: HighDensityGPU}", &["spec.preset", "\"Default\", \"BinPack\", \"Spread\", \"NoScoring\""]),
     bad("{unknownFields: Ignore}", &["spec.unknownFields", "\"Warn\", \"Hold\""]),
     bad("{allowUnsafe: Yes please}", &["spec.allowUnsafe", "\"None\", \"Acknowledged\""]),
@@ -235,6 +243,8 @@ fn bad_objects() -> Vec<(Value, &'static [&'static str])> {
 const GOOD_SPECS: &[&str] = &[
     "{}",
     "{mode: Paused, preset: NoScoring, unknownFields: Hold}",
+    "{mode: DryRun, shadow: {schedulerNames: [default-scheduler]}}",
+    "{mode: DryRun, schedulerNames: [trial], shadow: {schedulerNames: [default-scheduler, legacy.example.com]}}",
     "{schedulerNames: [batch, legacy.example.com]}",
     "{schedulerNames: [default-scheduler]}",
     "{filters: [{name: NodePorts, state: Disabled}, {name: TaintToleration, state: Disabled}, {name: NodeAffinity}]}",

@@ -20,6 +20,7 @@ mod orphans;
 mod output;
 mod page;
 mod program;
+mod shadow;
 mod simulate;
 mod status;
 mod threads;
@@ -67,6 +68,8 @@ enum Command {
     Status(status::Args),
     /// Follow profiles, queues, rates, waiting pods, extenders and nodes of a cluster on a screen.
     Top(top::Args),
+    /// Say what a profile in mode DryRun would have done with the pods of another scheduler.
+    Shadow(shadow::Args),
     /// Turn a configuration or Policy of kube-scheduler into SchedulerProfiles, or back, and say what was lost.
     Convert(convert::Args),
     /// Print the custom resource definition of SchedulerProfile.
@@ -121,6 +124,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Orphans(args) => orphans::run(&args),
         Command::Status(args) => return status::run(&args),
         Command::Top(args) => top::run(&args),
+        Command::Shadow(args) => shadow::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Crd(args) => about::crd(&args),
         Command::Version(args) => about::version(&args),

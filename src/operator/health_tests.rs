@@ -57,11 +57,14 @@ fn of_workers(scene: &Scene) -> Vec<Row> {
     let of = |worker| Facts { worker, ..scene.facts() };
     let compiled = CompiledProfile { mode: Mode::Paused, ..scene.served.compiled.clone() };
     let paused = ServedSpec { compiled, ..scene.served.clone() };
+    let compiled = CompiledProfile { mode: Mode::DryRun, ..scene.served.compiled.clone() };
+    let dry_run = ServedSpec { compiled, ..scene.served.clone() };
     let swapping = |mode| WorkerFacts::Swapping { started_at: at(5), mode };
     let hung = WorkerFacts::Hung { since: at(7), started_at: at(5) };
     vec![
         row("serves", &scene.facts(), SERVES),
         row("paused", &Facts { serving: Some(&paused), ..scene.facts() }, ["Current", "Suspended"]),
+        row("dry run", &Facts { serving: Some(&dry_run), ..scene.facts() }, SERVES),
         row("is about to pause", &Facts { serving: Some(&paused), ..of(swapping(Mode::Active)) }, GOES_ON),
         row("is about to go on", &of(swapping(Mode::Paused)), GOES_ON),
         row("not started", &of(WorkerFacts::Pending), GOES_ON),

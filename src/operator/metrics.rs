@@ -5,6 +5,7 @@ use super::printable::{NAME, printable};
 use berth_cluster::events::EventResult;
 use berth_cluster::lease::{LEASE_NAME, LeaseState};
 use berth_cluster::write::{Counted, Counters};
+use berth_core::shadow::{Outcome, ShadowTotals, Skip};
 use berth_core::worker::{ExponentialBuckets, Measures, PreemptionTotals};
 use berth_extender::{Circuit, ExtenderHealth};
 use berth_runtime::{Ended, WorkerView};
@@ -200,6 +201,9 @@ fn worker(name: &str, view: &WorkerView, samples: &mut Samples) {
         samples.counter(Metric::BindOutcomes, &[profile, ("outcome", ended.label())], view.binds.ended(ended));
     }
     samples.histogram(Metric::BindDuration, &[profile], view.binds.duration());
+    if let Some(shadow) = &view.shadow {
+        compared(&shadow.totals, profile, samples);
+    }
     let Some(snapshot) = &view.snapshot else { return };
     let totals = snapshot.totals;
     for (result, count) in
@@ -238,6 +242,21 @@ fn worker(name: &str, view: &WorkerView, samples: &mut Samples) {
     let now = Timestamp::now().as_microsecond();
     let waited = snapshot.oldest_pending_unix_us.map_or(0.0, |since| (now - since).max(0) as f64 / 1e6);
     samples.gauge(Metric::OldestPending, &[profile], waited);
+}
+
+/// What a profile in mode DryRun has compared.
+fn compared(totals: &ShadowTotals, profile: (&'static str, &str), samples: &mut Samples) {
+    for outcome in Outcome::ALL {
+        samples.counter(Metric::ShadowComparisons, &[profile, ("outcome", outcome.as_str())], totals.of(outcome));
+    }
+    for why in Skip::ALL {
+        samples.counter(Metric::ShadowSkipped, &[profile, ("reason", why.as_str())], totals.skipped(why));
+    }
+    for (plugin, point, pods) in totals.blamed() {
+        let labels = [profile, ("plugin", plugin), ("extension_point", point)];
+        samples.counter(Metric::ShadowDisagreements, &labels, pods);
+    }
+    samples.counter(Metric::ShadowPreemptions, &[profile], totals.would_preempt());
 }
 
 /// Nanoseconds in a second: the unit in which workers measure, and that of metrics.

@@ -45,6 +45,7 @@ mod reviews;
 mod routes;
 mod routing;
 mod served_profile;
+mod shadow_status;
 mod standby;
 mod status;
 #[cfg(test)]

@@ -113,7 +113,11 @@ impl Told {
             (None | Some(Mode::Active), Some(Mode::Paused)) => {
                 Some(News::normal("Paused", "Pausing", "spec.mode is Paused: pods stay queued, and nothing is bound"))
             }
-            (Some(Mode::Paused), Some(Mode::Active)) => {
+            (None | Some(Mode::Active | Mode::Paused), Some(Mode::DryRun)) => {
+                let text = "spec.mode is DryRun: pods of other schedulers are compared, and nothing is bound";
+                Some(News::normal("DryRun", "Comparing", text))
+            }
+            (Some(Mode::Paused | Mode::DryRun), Some(Mode::Active)) => {
                 Some(News::normal("Resumed", "Resuming", "spec.mode is Active: pods are placed again"))
             }
             _ => None,
@@ -231,5 +235,7 @@ mod tests {
         let unknown = SchedulerProfileStatus { mode: None, ..paused.clone() };
         let all = [paused.clone(), paused.clone(), unknown, paused, serving(3)];
         assert_eq!(told(&all), ["Accepted", "Paused", "Accepted", "Resumed"]);
+        let dry = SchedulerProfileStatus { mode: Some(Mode::DryRun), ..with(serving(2), Ready::DryRun, "") };
+        assert_eq!(told(&[dry.clone(), dry, serving(3)]), ["Accepted", "DryRun", "Accepted", "Resumed"]);
     }
 }

@@ -381,6 +381,7 @@ impl Reconciler {
             return;
         }
         let holder = self.identity.to_string();
+        let nobody = Incumbents::new();
         let around = Around {
             clock: self.cx.engine.clock(),
             holder: &holder,
@@ -390,6 +391,7 @@ impl Reconciler {
             orphans: &orphans,
             unstarted: &self.unstarted,
             routing: &routing,
+            served_by: self.incumbents.as_ref().unwrap_or(&nobody),
             warming: self.warming.as_deref(),
             ended: last.is_some(),
         };

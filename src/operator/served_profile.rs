@@ -6,7 +6,8 @@ use super::foreign_scheduler::ForeignScheduler;
 use super::news::{News, Told};
 use super::observed_spec::{CompiledSpec, ObservedSpec, ServedSpec};
 use super::routes::{self, RouteClaim};
-use super::status::{Around, Facts, WorkerFacts, numbers, refusal, status};
+use super::shadow_status;
+use super::status::{Around, Facts, Numbers, WorkerFacts, numbers, refusal, status};
 use super::status_writer::NextWrite;
 use berth_api::{SchedulerProfileStatus, conditions::Ready};
 use berth_core::model::Str;
@@ -189,7 +190,9 @@ impl ServedProfile {
         let served = self.serving(grant).filter(|_| !grant.served().is_empty());
         let numbers = view.and_then(|view| {
             let snapshot = view.snapshot.as_ref()?;
-            Some(numbers(snapshot, view.profile.sampling, around.clock.on_wall(view.started_at)))
+            let numbers = numbers(snapshot, view.profile.sampling, around.clock.on_wall(view.started_at));
+            let shadow = view.shadow.as_ref().map(|shadow| shadow_status::of(shadow, around.clock));
+            Some(Numbers { shadow, ..numbers })
         });
         let asked = self.observed.spec.as_ref().is_ok_and(|spec| spec.namespaces.route.is_some());
         // Nobody is to be sent to a profile that goes away.

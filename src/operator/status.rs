@@ -1,6 +1,6 @@
 //! A profile's status, made from everything that is known of the profile. Pure.
 
-use super::claims::{Grant, NameState};
+use super::claims::{Grant, Incumbents, NameState};
 use super::denials::Permission;
 use super::extender_status;
 use super::extenders::ExtenderFacts;
@@ -75,6 +75,8 @@ pub(super) struct Around<'a> {
     /// The profiles whose worker could not be started, and why.
     pub(super) unstarted: &'a BTreeMap<Str, String>,
     pub(super) routing: &'a Routing,
+    /// Which profile serves each name.
+    pub(super) served_by: &'a Incumbents,
     /// What is still being read.
     pub(super) warming: Option<&'a str>,
     /// Whether the process is about to end.
@@ -125,6 +127,7 @@ pub(super) fn status(
         extenders: extender_status::statuses(facts.extenders),
         misnamed_pods: misnamed(facts.around.orphans, &facts.grant.served()),
         unknown_fields: numbers.map(|n| n.unknown_fields.clone()).unwrap_or_default(),
+        shadow: numbers.and_then(|n| n.shadow.clone()),
         last_good_revision: facts.last_good_revision.map(str::to_owned),
     }
 }
@@ -236,8 +239,27 @@ fn ready(facts: &Facts<'_>, accepted: &(Accepted, String), programmed: &(Program
     };
     match mode {
         Mode::Paused => (Ready::Paused, "spec.mode is Paused: pods stay queued".to_owned()),
+        Mode::DryRun => (Ready::DryRun, compares(&serving.compiled, facts.around.served_by)),
         Mode::Active => (Ready::Serving, text),
     }
+}
+
+/// What a profile in mode DryRun does, and what it leaves out.
+fn compares(profile: &CompiledProfile, served_by: &Incumbents) -> String {
+    let others: Vec<&str> =
+        profile.shadow.iter().filter(|name| !served_by.contains_key(*name)).map(|name| &**name).collect();
+    let compared = if others.is_empty() {
+        String::new()
+    } else {
+        format!(", and those of {} are compared as they are bound", others.join(", "))
+    };
+    let left_out = profile.shadow.iter().filter_map(|name| {
+        let owner = served_by.get(name)?;
+        Some(format!("; those of {name} are not compared, since SchedulerProfile {owner} serves them"))
+    });
+    let unasked = if profile.extenders.is_empty() { "" } else { "; extenders are not asked" };
+    let left_out: String = left_out.collect();
+    format!("spec.mode is DryRun: pods of this profile stay queued{compared}{left_out}{unasked}")
 }
 
 fn healthy(facts: &Facts<'_>) -> (SchedulingHealthy, String) {
@@ -285,6 +307,7 @@ fn mode(profile: &CompiledProfile) -> api::Mode {
     match profile.mode {
         Mode::Active => api::Mode::Active,
         Mode::Paused => api::Mode::Paused,
+        Mode::DryRun => api::Mode::DryRun,
     }
 }
 
@@ -311,7 +334,7 @@ fn effective(serving: &ServedSpec, numbers: Option<&Numbers>) -> api::EffectiveP
 
 fn worker(facts: &Facts<'_>) -> WorkerStatus {
     use api::WorkerState as State;
-    let paused = facts.serving.is_some_and(|s| s.compiled.mode == Mode::Paused);
+    let paused = facts.serving.is_some_and(|s| s.compiled.mode != Mode::Active);
     let (state, started_at) = match &facts.worker {
         _ if facts.serving.is_none() => (State::Pending, None),
         WorkerFacts::Pending | WorkerFacts::Ended => (State::Pending, None),
@@ -346,6 +369,8 @@ pub(super) struct Numbers {
     pub(super) percentage: i32,
     /// The message about pods for which evictions were stopped.
     pub(super) storm: Option<String>,
+    /// What was compared with other schedulers, in mode DryRun.
+    pub(super) shadow: Option<api::ShadowStatus>,
 }
 
 /// The numbers of a worker that has counted since `since`.
@@ -385,6 +410,7 @@ pub(super) fn numbers(snapshot: &WorkerSnapshot, sampling: Sampling, since: Time
         unknown_fields: snapshot.unknown_fields.iter().take(LISTED).map(ToString::to_string).collect(),
         percentage: percentage(sampling, snapshot.nodes_matched),
         storm: snapshot.storm.as_ref().map(storm_text),
+        shadow: None,
     }
 }
 

@@ -1,4 +1,4 @@
-use super::claims::{Grant, NameState};
+use super::claims::{Grant, Incumbents, NameState};
 use super::denials::Permission;
 use super::extenders::ExtenderFacts;
 use super::foreign_scheduler::Sighting;
@@ -24,6 +24,8 @@ static STARTED: BTreeMap<Str, String> = BTreeMap::new();
 
 /// No namespace is routed.
 static ROUTING: Routing = Routing { installed: false, unsupported: false, routed: BTreeMap::new() };
+
+static NOBODY: Incumbents = Incumbents::new();
 
 /// A profile that serves, with one pod waiting for its turn.
 pub(super) struct Scene {
@@ -77,6 +79,7 @@ impl Scene {
             orphans: &[],
             unstarted: &STARTED,
             routing: &ROUTING,
+            served_by: &NOBODY,
             warming: None,
             ended: false,
         }
@@ -167,12 +170,15 @@ fn each_state_has_its_reasons_in_ready_and_programmed() {
     let base = || scene.facts();
     let compiled = CompiledProfile { mode: Mode::Paused, ..scene.served.compiled.clone() };
     let paused = ServedSpec { compiled, ..scene.served.clone() };
+    let compiled = CompiledProfile { mode: Mode::DryRun, ..scene.served.compiled.clone() };
+    let dry_run = ServedSpec { compiled, ..scene.served.clone() };
     let last_good = ServedSpec { generation: 6, last_good: true, ..scene.served.clone() };
     let events = [Permission { verb: "create", resource: "events.events.k8s.io" }];
     let binds = [Permission { verb: "create", resource: "pods/binding" }];
     let lacks = ["spec.nodes".to_owned()];
-    let rows: [(&str, Facts<'_>, [&str; 2]); 11] = [
+    let rows: [(&str, Facts<'_>, [&str; 2]); 12] = [
         ("paused", Facts { serving: Some(&paused), ..base() }, ["Ready=True/Paused", "Programmed=True/Programmed"]),
+        ("dry run", Facts { serving: Some(&dry_run), ..base() }, ["Ready=True/DryRun", "Programmed=True/Programmed"]),
         (
             "refused, nothing serves",
             Facts { refused: Some(&scene.error), serving: None, ..base() },
@@ -231,6 +237,21 @@ fn each_state_has_its_reasons_in_ready_and_programmed() {
         message(&Facts { around: Around { denied: &binds, ..scene.around() }, ..base() }, T::Ready)
             .contains("`create` on `pods/binding`")
     );
+}
+
+#[test]
+fn a_dry_run_says_what_it_compares_and_what_not() {
+    let scene = Scene::new();
+    let shadow: Vec<Str> = vec!["default-scheduler".into(), "ours".into()];
+    let extenders = vec![berth_core::testing::extender("quota")];
+    let compiled = CompiledProfile { mode: Mode::DryRun, shadow, extenders, ..scene.served.compiled.clone() };
+    let dry_run = ServedSpec { compiled, ..scene.served.clone() };
+    let served_by: Incumbents = [("ours".into(), "b".into())].into();
+    let around = Around { served_by: &served_by, ..scene.around() };
+    let text = message(&Facts { around, serving: Some(&dry_run), ..scene.facts() }, T::Ready);
+    let want = "spec.mode is DryRun: pods of this profile stay queued, and those of default-scheduler are compared as they are \
+                bound; those of ours are not compared, since SchedulerProfile b serves them; extenders are not asked";
+    assert_eq!(text, want);
 }
 
 #[test]

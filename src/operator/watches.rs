@@ -72,6 +72,11 @@ impl KindVisitor for Start<'_> {
             let mut batch = Vec::new();
             let sink = move |event: WatchEvent<K::Object>| {
                 let may_wait = matches!(event, WatchEvent::Item(_));
+                if let WatchEvent::Item(object) | WatchEvent::Apply(object) = &event
+                    && let Some(pod) = K::pod(object)
+                {
+                    engine.about_to_bind(pod, !may_wait);
+                }
                 let is_whole = matches!(event, WatchEvent::Synced);
                 batch.push(event);
                 if !may_wait || batch.len() >= BATCH {

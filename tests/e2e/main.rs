@@ -44,6 +44,7 @@ mod replicas;
 mod resize;
 mod routing;
 mod scraped;
+mod shadow;
 mod simulate;
 mod status;
 mod storage;

@@ -8,8 +8,8 @@ use crate::SOON;
 use crate::cluster::{namespace, shared, start};
 use crate::world::World;
 
-/// Served only while there is something to tell: their tests are in `leadership`, `unbound`, `extenders` and `debug`.
-const ONLY_SOMETIMES: [&str; 9] = [
+/// Served only while there is something to tell: their tests are in `leadership`, `unbound`, `extenders`, `debug` and `shadow`.
+const ONLY_SOMETIMES: [&str; 13] = [
     "berth_audit_last_run_timestamp_seconds",
     "berth_audit_last_run_duration_seconds",
     "berth_another_installation",
@@ -19,6 +19,10 @@ const ONLY_SOMETIMES: [&str; 9] = [
     "berth_extender_circuit_open",
     "berth_extender_calls",
     "berth_task_restarts_total",
+    "berth_shadow_comparisons_total",
+    "berth_shadow_disagreements_total",
+    "berth_shadow_skipped_total",
+    "berth_shadow_preemptions_total",
 ];
 
 /// One row of a table in `docs/metrics.md`: name, type, and whether it has the label `profile`.

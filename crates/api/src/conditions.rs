@@ -124,6 +124,8 @@ conditions! {
         Serving => True,
         /// `spec.mode` is Paused: pods stay queued, as the spec asks. True, since tools that wait for a rollout go by it.
         Paused => True,
+        /// `spec.mode` is DryRun: pods of other schedulers are compared and nothing is written to them, as the spec asks.
+        DryRun => True,
         /// The spec was refused, and no earlier one serves.
         NotAccepted => False,
         /// The spec was refused; the last one that compiled serves.

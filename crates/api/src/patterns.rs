@@ -10,6 +10,9 @@ pub(crate) const EXTENDED_RESOURCE: &str =
 pub(crate) const DNS_LABEL: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 pub(crate) const DNS_NAME: &str = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$";
 
+/// A scheduler name.
+pub(crate) const DNS_SUBDOMAIN: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
+
 /// A key of a ConfigMap or Secret.
 pub(crate) const DATA_KEY: &str = r"^[-._a-zA-Z0-9]+$";
 

@@ -1,6 +1,6 @@
 //! Settings of a profile that are not about single plugins: mode, preset, nodes, namespaces, queue.
 
-use crate::patterns::{DNS_LABEL, between, label_keys, label_map};
+use crate::patterns::{DNS_LABEL, DNS_SUBDOMAIN, between, label_keys, label_map};
 use std::collections::BTreeMap;
 
 use kube::KubeSchema;
@@ -17,6 +17,9 @@ pub enum Mode {
     Active,
     /// Pods stay queued; nothing is bound.
     Paused,
+    /// Pods of other schedulers are decided for when those bind them, and compared; nothing is written to any pod. Pods of the
+    /// profile's own names stay queued.
+    DryRun,
 }
 
 /// Whether settings that can place pods where they cannot run are accepted.
@@ -126,6 +129,17 @@ pub struct Namespaces {
 pub struct Route {
     /// The namespaces, by their labels; with access Restricted those of them that are allowed. Empty: all namespaces.
     pub selector: LabelSelector,
+}
+
+/// The pods of other schedulers that a profile in mode DryRun decides for, to be compared with what those decide.
+#[derive(Serialize, Deserialize, KubeSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct Shadow {
+    /// Values of a pod's `spec.schedulerName` that other schedulers serve, such as default-scheduler; none of `spec.schedulerNames`.
+    /// Pods of a name that a profile of this operator serves are left out.
+    #[schemars(length(min = 1, max = 8), inner(length(min = 1, max = 253), regex(pattern = DNS_SUBDOMAIN)))]
+    #[x_kube(merge_strategy = ListMerge::Set)]
+    pub scheduler_names: Vec<String>,
 }
 
 /// How pods that could not be placed wait for their next try.

@@ -5,9 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use super::args::PluginArgs;
 use super::extenders::Extender;
+use super::patterns::DNS_SUBDOMAIN;
 use super::plugins::{FilterConfig, ScoreConfig};
 use super::preemption::Preemption;
-use super::settings::{AllowUnsafe, Mode, Namespaces, Nodes, Preset, Queue, UnknownFields};
+use super::settings::{AllowUnsafe, Mode, Namespaces, Nodes, Preset, Queue, Shadow, UnknownFields};
 use super::status::SchedulerProfileStatus;
 use super::{join_lines, tell_defaults};
 
@@ -84,7 +85,11 @@ use super::{join_lines, tell_defaults};
     validation = Rule::new(
         "self.metadata.name != 'default-scheduler' || (has(self.spec.schedulerNames) && !self.spec.schedulerNames.exists(n, n == 'default-scheduler'))"
     )
-    .message("metadata.name: a profile named default-scheduler would claim that schedulerName: choose another name, or list other names in spec.schedulerNames")
+    .message("metadata.name: a profile named default-scheduler would claim that schedulerName: choose another name, or list other names in spec.schedulerNames"),
+    validation = Rule::new(
+        "has(self.spec.schedulerNames) || !has(self.spec.shadow) || !self.spec.shadow.schedulerNames.exists(n, n == self.metadata.name)"
+    )
+    .message("shadow.schedulerNames: the profile serves its own name itself: list names of other schedulers, or other names in spec.schedulerNames")
 )]
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = join_lines, transform = tell_defaults)]
@@ -128,7 +133,16 @@ use super::{join_lines, tell_defaults};
         "!has(self.namespaces) || !has(self.namespaces.route) || !has(self.schedulerNames) || self.schedulerNames.exists(n, n != 'default-scheduler')"
     )
     .message("namespaces.route: a pod that names no scheduler has the name default-scheduler, and this profile serves no other: remove route, or add a name to spec.schedulerNames")
-    .field_path(".namespaces.route")
+    .field_path(".namespaces.route"),
+    validation = Rule::new("(has(self.mode) && self.mode == 'DryRun') == has(self.shadow)")
+        .message("shadow: mode DryRun compares with the schedulers in shadow.schedulerNames, and no other mode does: set both, such as shadow: {schedulerNames: [default-scheduler]}, or neither")
+        .field_path(".shadow"),
+    validation = Rule::new("!has(self.shadow) || !has(self.schedulerNames) || !self.shadow.schedulerNames.exists(n, n in self.schedulerNames)")
+        .message("shadow.schedulerNames: a name is in spec.schedulerNames too: what the profile serves itself has no other scheduler to compare with: remove it from one of the two")
+        .field_path(".shadow.schedulerNames"),
+    validation = Rule::new("!has(self.mode) || self.mode != 'DryRun' || !has(self.namespaces) || !has(self.namespaces.route)")
+        .message("namespaces.route: a profile in mode DryRun places no pod, so that routed pods would wait: remove route, or set another mode")
+        .field_path(".namespaces.route")
 )]
 pub struct SchedulerProfileSpec {
     /// Values of a pod's `spec.schedulerName` that this profile serves. Absent: the profile's own name.
@@ -137,17 +151,19 @@ pub struct SchedulerProfileSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(min = 1, max = 8),
-        inner(
-            length(min = 1, max = 253),
-            regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
-        )
+        inner(length(min = 1, max = 253), regex(pattern = DNS_SUBDOMAIN))
     )]
     #[x_kube(merge_strategy = ListMerge::Set)]
     pub scheduler_names: Vec<String>,
 
-    /// Active: pods are scheduled. Paused: pods stay queued and nothing is bound; Ready has the reason Paused.
+    /// Active: pods are scheduled. Paused: pods stay queued and nothing is bound; Ready has the reason Paused. DryRun: as Paused,
+    /// and pods of the schedulers in shadow are decided for when those bind them, and compared; Ready has the reason DryRun.
     #[serde(default)]
     pub mode: Mode,
+
+    /// With mode DryRun: whose pods the profile decides for, beside their own scheduler and without any effect on them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shadow: Option<Shadow>,
 
     /// Acknowledged: settings that can place pods where they cannot run are accepted (disabling NodeName,
     /// NodeUnschedulable or NodeResourcesFit, ignoring resources, leaving them to an extender that does not filter).

@@ -65,6 +65,10 @@ pub struct SchedulerProfileStatus {
     #[schemars(length(max = 32))]
     #[x_kube(merge_strategy = ListMerge::Set)]
     pub unknown_fields: Vec<String>,
+    /// With mode DryRun: what the profile would have done with the pods of other schedulers. Counters, lost when the worker's process
+    /// ends or the spec changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shadow: Option<ShadowStatus>,
     /// Orphaned pods: nobody serves the scheduler that they name, and it is much like one of this profile's names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8))]
@@ -314,6 +318,54 @@ pub struct Totals {
     /// When counting began.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Time>,
+}
+
+/// Pods that other schedulers have bound, by what the profile would have done with each just before.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ShadowStatus {
+    /// Pods that were compared: same, tied, worse, refused, unschedulable, held and failed together.
+    pub compared: i64,
+    /// Pods for which the profile chose the same node.
+    pub same: i64,
+    /// Pods whose node is among the profile's best, of which it drew another one.
+    pub tied: i64,
+    /// Pods whose node fits and is not among the profile's best.
+    pub worse: i64,
+    /// Pods whose node a filter of the profile refuses, while other nodes fit.
+    pub refused: i64,
+    /// Pods that fit on no node of the profile.
+    pub unschedulable: i64,
+    /// Pods that the profile would hold.
+    pub held: i64,
+    /// Pods for which the profile's attempt would have failed.
+    pub failed: i64,
+    /// Of those that fit on no node: pods for which others would have been evicted.
+    pub would_preempt: i64,
+    /// Pods that were bound and not compared: the comparison could not keep up, or it is not known what came before the binding.
+    pub skipped: i64,
+    /// The real node's score as a share of the best one's, in percent, on average over the pods whose node fits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mean_score_percent: Option<i64>,
+    /// The plugins that disagree most: the filter that refuses the real node, or the score that speaks most against it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 10))]
+    pub disagreements: Vec<Disagreement>,
+    /// When counting began.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<Time>,
+}
+
+/// How often one plugin disagrees with other schedulers' choices.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Disagreement {
+    /// The plugin, or `Berth` where `spec.nodes.selector` leaves the real node out.
+    pub plugin: String,
+    /// Filter or Score.
+    pub extension_point: String,
+    /// Pods concerned.
+    pub pods: i64,
 }
 
 /// Reads a value, or nothing where it is not one that this version knows: a status written by another version must not

@@ -9,6 +9,7 @@
 //!  preemption/  whom to evict where no node fits: candidates, victims, choice
 //!  queue/    active, backoff, unschedulable, gated
 //!  extender  questions to extenders and their replies
+//!  shadow/   what a profile would do with the pods of another scheduler
 //!  worker    one profile's queue, derived state and attempts: `step(now, inputs, ledger, effects)`
 //!  io        Input and Effect: all that ever crosses the border of this ring
 //!  limits    every bound, with its reason
@@ -29,6 +30,7 @@ pub mod plugins;
 pub mod preemption;
 pub mod profile;
 pub mod queue;
+pub mod shadow;
 pub mod worker;
 
 /// Builders that the tests of every ring share.

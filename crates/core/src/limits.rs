@@ -170,6 +170,16 @@ pub const HINT_MATCH_CLASSES: usize = 128;
 /// first label: then this takes no longer than the work of two holds.
 pub const HINT_WORK: usize = 4 * WORK_PER_HOLD;
 
+/// Holds of the lock for one comparison of a shadow, the preemption that it would ask for included; one that needs more is skipped.
+/// What waits for it is the watch of pods: 64 holds are some 25 ms.
+pub const HOLDS_PER_COMPARISON: usize = 64;
+
+/// Comparisons that a shadow keeps, the newest ones: some 600 bytes each.
+pub const COMPARISONS_KEPT: usize = 10_000;
+
+/// Bytes that a comparison keeps of a text: reasons of filters, which name what tenants chose.
+pub const COMPARISON_TEXT_BYTES: usize = 256;
+
 /// Unanswered questions to one extender, above which a worker starts no more pods that it is interested in. Twice what it is
 /// sent at once by default: one is answered while the next waits. At 10 ms a call these are 6,400 calls a second.
 pub const EXTENDER_QUESTIONS: usize = 64;

@@ -16,7 +16,7 @@ pub struct Next {
     pub after_event_max_millis: u64,
     /// Time after which the pod is tried without any event, in milliseconds.
     pub without_event_millis: u64,
-    /// Whether the profile is paused: then none of the above happens.
+    /// Whether the profile places no pod, as it is paused or only compares: then none of the above happens.
     pub paused: bool,
 }
 
@@ -34,7 +34,7 @@ impl Next {
                 .collect(),
             after_event_max_millis: millis(profile.queue.max_backoff),
             without_event_millis: millis(profile.queue.max_unschedulable),
-            paused: profile.mode == Mode::Paused,
+            paused: profile.mode != Mode::Active,
         }
     }
 }

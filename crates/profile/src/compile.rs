@@ -15,7 +15,9 @@ pub fn compile(name: &str, spec: &api::SchedulerProfileSpec) -> Result<CompiledP
     profile.mode = match spec.mode {
         api::Mode::Active => Mode::Active,
         api::Mode::Paused => Mode::Paused,
+        api::Mode::DryRun => Mode::DryRun,
     };
+    profile.shadow = shadow(spec, &profile.scheduler_names)?;
     profile.unknown_fields = match spec.unknown_fields {
         api::UnknownFields::Warn => UnknownFields::Warn,
         api::UnknownFields::Hold => UnknownFields::Hold,
@@ -33,18 +35,59 @@ pub fn compile(name: &str, spec: &api::SchedulerProfileSpec) -> Result<CompiledP
 }
 
 fn scheduler_names(name: &str, listed: &[String]) -> Result<Vec<Str>, CompileError> {
-    let fix = "use lower-case letters, digits, - and . between them, at most 253, such as batch-binpack";
-    for (i, listed) in listed.iter().enumerate() {
-        if !is_dns1123_subdomain(listed) {
-            let message = format!("{listed:?} is not a DNS-1123 subdomain, as scheduler names must be");
-            return Err(CompileError::args(format!("spec.schedulerNames[{i}]"), message, fix));
-        }
-    }
+    are_names(listed, "spec.schedulerNames")?;
     if !is_dns1123_subdomain(name) {
         let message = format!("{name:?} is not a DNS-1123 subdomain");
-        return Err(CompileError::args("metadata.name", message, fix));
+        return Err(CompileError::args("metadata.name", message, NAME_FIX));
     }
     Ok(if listed.is_empty() { vec![name.into()] } else { sorted(listed) })
+}
+
+/// What a scheduler name is made of.
+const NAME_FIX: &str = "use lower-case letters, digits, - and . between them, at most 253, such as batch-binpack";
+
+/// Refuses what is no scheduler name, in the list `field`.
+fn are_names(listed: &[String], field: &str) -> Result<(), CompileError> {
+    let Some((i, wrong)) = listed.iter().enumerate().find(|(_, name)| !is_dns1123_subdomain(name)) else {
+        return Ok(());
+    };
+    let message = format!("{wrong:?} is not a DNS-1123 subdomain, as scheduler names must be");
+    Err(CompileError::args(format!("{field}[{i}]"), message, NAME_FIX))
+}
+
+/// The names of the schedulers whose pods are compared, sorted; `served` are those that the profile asks to serve itself.
+fn shadow(spec: &api::SchedulerProfileSpec, served: &[Str]) -> Result<Vec<Str>, CompileError> {
+    const NAMES: &str = "spec.shadow.schedulerNames";
+    let listed = match (&spec.shadow, spec.mode) {
+        (None, api::Mode::Active | api::Mode::Paused) => return Ok(Vec::new()),
+        (None, api::Mode::DryRun) => {
+            let fix =
+                "name the schedulers whose pods are to be compared, such as default-scheduler, or set another mode";
+            return Err(CompileError::args(NAMES, "mode DryRun has nothing to compare with", fix));
+        }
+        (Some(_), api::Mode::Active | api::Mode::Paused) => {
+            let fix = "set mode: DryRun, or remove shadow";
+            return Err(CompileError::args("spec.shadow", "only mode DryRun compares with other schedulers", fix));
+        }
+        (Some(shadow), api::Mode::DryRun) => &shadow.scheduler_names,
+    };
+    if listed.is_empty() {
+        let fix = "name the schedulers whose pods are to be compared, such as default-scheduler";
+        return Err(CompileError::args(NAMES, "the list is empty", fix));
+    }
+    are_names(listed, NAMES)?;
+    if let Some((i, name)) = listed.iter().enumerate().find(|(_, name)| served.iter().any(|own| **own == **name)) {
+        let message =
+            format!("{name:?} is a name that the profile serves itself: there is no other scheduler to compare with");
+        let fix = "remove it, or list other names in spec.schedulerNames";
+        return Err(CompileError::args(format!("{NAMES}[{i}]"), message, fix));
+    }
+    if spec.namespaces.route.is_some() {
+        let fix = "remove route, or set another mode";
+        let message = "a profile in mode DryRun places no pod, so that routed pods would wait";
+        return Err(CompileError::args("spec.namespaces.route", message, fix));
+    }
+    Ok(sorted(listed))
 }
 
 fn nodes(nodes: &api::Nodes, profile: &mut CompiledProfile) -> Result<(), CompileError> {

@@ -111,12 +111,20 @@ fn settings_that_are_not_plugins_are_resolved() {
 }
 
 #[test]
+fn a_dry_run_names_the_schedulers_that_it_is_compared_with() {
+    let profile = compiled(r#"{"mode": "DryRun", "shadow": {"schedulerNames": ["z", "default-scheduler"]}}"#);
+    assert_eq!(profile.mode, Mode::DryRun);
+    assert_eq!(profile.shadow, ["default-scheduler".into(), "z".into()]);
+    assert!(compiled("{}").shadow.is_empty());
+}
+
+#[test]
 fn an_empty_node_selector_is_all_nodes() {
     assert_eq!(compiled(r#"{"nodes": {"selector": {}}}"#).node_selector, None);
 }
 
 /// Each bad spec with the reason, the field and a word of the message or fix.
-const REFUSED: [(&str, Accepted, &str, &str); 42] = [
+const REFUSED: [(&str, Accepted, &str, &str); 47] = [
     // These pass the API server's schema: only here are they found.
     (
         r#"{"nodes": {"selector": {"matchLabels": {"example..com/pool": "a"}}}}"#,
@@ -310,6 +318,26 @@ const REFUSED: [(&str, Accepted, &str, &str); 42] = [
     (r#"{"nodes": {"percentageToScore": 101}}"#, Accepted::InvalidArgs, "spec.nodes.percentageToScore", "101"),
     (r#"{"nodes": {"minFeasible": 0}}"#, Accepted::InvalidArgs, "spec.nodes.minFeasible", "100,000"),
     (r#"{"namespaces": {"access": "Restricted"}}"#, Accepted::InvalidArgs, "spec.namespaces.access", "no pod"),
+    (r#"{"mode": "DryRun"}"#, Accepted::InvalidArgs, "spec.shadow.schedulerNames", "default-scheduler"),
+    (r#"{"shadow": {"schedulerNames": ["default-scheduler"]}}"#, Accepted::InvalidArgs, "spec.shadow", "mode: DryRun"),
+    (
+        r#"{"mode": "DryRun", "schedulerNames": ["a"], "shadow": {"schedulerNames": ["b", "a"]}}"#,
+        Accepted::InvalidArgs,
+        "spec.shadow.schedulerNames[1]",
+        "serves itself",
+    ),
+    (
+        r#"{"mode": "DryRun", "shadow": {"schedulerNames": ["A"]}}"#,
+        Accepted::InvalidArgs,
+        "spec.shadow.schedulerNames[0]",
+        "DNS-1123",
+    ),
+    (
+        r#"{"mode": "DryRun", "shadow": {"schedulerNames": ["a"]}, "namespaces": {"route": {"selector": {}}}}"#,
+        Accepted::InvalidArgs,
+        "spec.namespaces.route",
+        "would wait",
+    ),
     (
         r#"{"namespaces": {"route": {"selector": {"matchLabels": {"a..b/c": "x"}}}}}"#,
         Accepted::InvalidSelector,

@@ -1,6 +1,7 @@
 use super::mailbox::{Mailbox, Workers};
 use super::pulse::Pulse;
 use super::quarantine::Quarantine;
+use super::seat::{Seat, ShadowView};
 use super::stats::BindStats;
 use berth_core::model::{Str, Time};
 use berth_core::profile::CompiledProfile;
@@ -37,6 +38,8 @@ pub struct WorkerView {
     pub quarantined: usize,
     /// Since when its thread has been in one step. A step takes milliseconds; one of many seconds hangs.
     pub busy_since: Option<Time>,
+    /// What was compared with other schedulers; `None` but in mode DryRun.
+    pub shadow: Option<ShadowView>,
 }
 
 impl WorkerView {
@@ -52,13 +55,17 @@ pub(super) struct WorkerHandle {
     pub(super) mailbox: Arc<Mailbox>,
     pub(super) binds: Arc<BindStats>,
     pub(super) pulse: Pulse,
+    pub(super) seat: Seat,
     quarantine: Mutex<Quarantine>,
     view: Mutex<WorkerView>,
 }
 
 impl WorkerHandle {
-    pub(super) fn new(profile: Arc<CompiledProfile>, started_at: Time, place: Workers) -> Self {
+    /// `seed` is that of the profile's draws among equals.
+    pub(super) fn new(profile: Arc<CompiledProfile>, started_at: Time, place: Workers, seed: u64) -> Self {
         let name = profile.name.clone();
+        let seat = Seat::new(seed);
+        seat.set_profile(&profile, started_at);
         let binds = Arc::<BindStats>::default();
         let view = WorkerView {
             profile,
@@ -70,18 +77,20 @@ impl WorkerHandle {
             unacknowledged: 0,
             quarantined: 0,
             busy_since: None,
+            shadow: None,
         };
         let (mailbox, pulse, quarantine) = (Arc::new(Mailbox::new(place)), Pulse::default(), Mutex::default());
-        Self { name, mailbox, binds, pulse, quarantine, view: Mutex::new(view) }
+        Self { name, mailbox, binds, pulse, seat, quarantine, view: Mutex::new(view) }
     }
 
     pub(super) fn profile(&self) -> Arc<CompiledProfile> {
         self.update(|view| view.profile.clone())
     }
 
-    /// Takes up another profile. It may do without what made the worker panic: quarantined pods get another chance.
-    pub(super) fn set_profile(&self, profile: Arc<CompiledProfile>) {
+    /// Takes up another profile `now`. It may do without what made the worker panic: quarantined pods get another chance.
+    pub(super) fn set_profile(&self, profile: Arc<CompiledProfile>, now: Time) {
         self.quarantine(Quarantine::clear);
+        self.seat.set_profile(&profile, now);
         self.update(|view| view.profile = profile);
     }
 
@@ -99,7 +108,8 @@ impl WorkerHandle {
     }
 
     pub(super) fn view(&self) -> WorkerView {
-        self.update(|view| WorkerView { busy_since: self.pulse.busy_since(), ..view.clone() })
+        let (busy_since, shadow) = (self.pulse.busy_since(), self.seat.view());
+        self.update(|view| WorkerView { busy_since, shadow, ..view.clone() })
     }
 
     pub(super) fn update<R>(&self, f: impl FnOnce(&mut WorkerView) -> R) -> R {

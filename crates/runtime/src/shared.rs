@@ -1,16 +1,19 @@
 //! What the engine and its worker threads have in common: the ledger, the workers and what they have in flight, the way out.
 
+use super::allowance::Allowance;
 use super::clock::Clock;
 use super::handle::WorkerHandle;
 use super::holds::Holds;
 use super::in_flight::{Consequence, InFlight, Undone};
 use super::mailbox::Workers;
 use super::quarantine::panic_message;
+use super::seat::Following;
 use super::sink::EffectSink;
 use berth_core::io::{AttemptId, Deliver, Input, NominateRequest, WorkerId};
-use berth_core::ledger::{HashKey, Ledger, LedgerAccess};
-use berth_core::model::{Str, Time};
+use berth_core::ledger::{HashKey, Ledger, LedgerAccess, PodState};
+use berth_core::model::{Pod, Str, Time};
 use berth_core::profile::CompiledProfile;
+use berth_core::shadow::{Binding, Skip};
 use berth_telemetry::HistogramSnapshot;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -41,6 +44,8 @@ pub(super) struct Shared {
     threads: Mutex<Vec<Weak<WorkerHandle>>>,
     /// Where ties between equally good nodes begin, and the key of the ledger's tables: different for each process.
     pub(super) seeds: RandomState,
+    /// What is left of the time that comparisons may take.
+    comparing: Allowance,
 }
 
 /// A profile's worker as the engine keeps it.
@@ -74,6 +79,7 @@ impl Shared {
                 next_id: AtomicU64::new(1),
                 threads: Mutex::default(),
                 seeds,
+                comparing: Allowance::begun(clock.now()),
             }
         })
     }
@@ -117,6 +123,41 @@ impl Shared {
         for running in self.lock().values() {
             running.handle.mailbox.wake();
         }
+    }
+
+    /// See [`Engine::about_to_bind`](super::Engine::about_to_bind).
+    pub(super) fn about_to_bind(&self, pod: &Pod, is_live: bool) {
+        let Some(node) = &pod.node_name else { return };
+        let following = self.following(&pod.scheduler_name);
+        if following.is_empty() {
+            return;
+        }
+        // Of a pod that was never seen waiting nobody knows that it was scheduled.
+        let waiting = self.ledger.read(|ledger| match ledger.pod(&pod.uid) {
+            Some(PodState::Pending(pod)) if !ledger.is_own_scheduler(&pod.scheduler_name) => Some(pod.clone()),
+            _ => None,
+        });
+        let Some(pod) = waiting else { return };
+        let now_us = i64::try_from(self.clock.now().as_nanos() / 1_000).unwrap_or(i64::MAX);
+        let at_unix_us = self.clock.unix_us_at_zero().saturating_add(now_us);
+        let binding = Binding { pod, node: node.clone(), at_unix_us };
+        for following in following {
+            let began = self.clock.now();
+            if !is_live {
+                following.skip(Skip::Reread);
+            } else if self.comparing.is_left(began) {
+                following.compare(&self.ledger, &binding);
+                self.comparing.spend(self.clock.now().since(began));
+            } else {
+                following.skip(Skip::Behind);
+            }
+        }
+    }
+
+    /// What compares the pods of this scheduler.
+    fn following(&self, scheduler: &str) -> Vec<Arc<Following>> {
+        let workers = self.lock();
+        workers.values().filter_map(|running| running.handle.seat.following(scheduler)).collect()
     }
 
     /// Puts a worker's thread under the watchdog for as long as its handle lives.

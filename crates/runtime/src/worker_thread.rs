@@ -65,7 +65,7 @@ async fn supervise(shared: &Arc<Shared>, handle: &Arc<WorkerHandle>) {
         let again_at = shared.clock.now() + pause;
         handle.set_state(WorkerState::Failed { message, again_at });
         handle.pulse.end();
-        if wait_or_stop(handle, shared.clock.instant(again_at)).await {
+        if wait_or_stop(shared, handle, shared.clock.instant(again_at)).await {
             handle.set_state(WorkerState::Stopped);
             return;
         }
@@ -87,12 +87,12 @@ fn suspect_pod(shared: &Shared, handle: &WorkerHandle, pod: &Pod) -> Suspicion {
 }
 
 /// Waits until `until`, or for an order: says whether it was to stop. A new profile is tried at once.
-async fn wait_or_stop(handle: &WorkerHandle, until: Instant) -> bool {
+async fn wait_or_stop(shared: &Shared, handle: &WorkerHandle, until: Instant) -> bool {
     while Instant::now() < until {
         match handle.mailbox.take(Some(until)).await.order {
             Some(Order::Stop) => return true,
             Some(Order::Swap(profile)) => {
-                handle.set_profile(profile);
+                handle.set_profile(profile, shared.clock.now());
                 return false;
             }
             None => {}
@@ -192,7 +192,7 @@ impl WorkerThread {
                 Some(Order::Swap(profile)) => {
                     let revoked = self.shared.revoke(&self.in_flight);
                     self.tell_revoked(revoked);
-                    self.handle.set_profile(profile.clone());
+                    self.handle.set_profile(profile.clone(), self.shared.clock.now());
                     self.shared.tell_served_by(&self.handle);
                     self.worker.swap(self.shared.clock.now(), profile);
                 }
@@ -240,7 +240,8 @@ impl WorkerThread {
             Next::At(time) => Some(time),
             Next::Idle => None,
         };
-        let at = at.into_iter().chain(self.worker.rests_at()).min();
+        self.handle.seat.rest(self.shared.clock.now());
+        let at = at.into_iter().chain(self.worker.rests_at()).chain(self.handle.seat.rests_at()).min();
         at.map(|time| self.shared.clock.instant(time)).into_iter().chain(publish_at).min()
     }
 

@@ -395,6 +395,7 @@ fn fate(
     }
     let (reason, why) = match profile.mode {
         Mode::Paused => ("Paused", "is paused (spec.mode)"),
+        Mode::DryRun => ("DryRun", "only compares (spec.mode is DryRun)"),
         Mode::Active => ("NotTried", "did not come to it"),
     };
     (Fate::Held, with(reason, format!("SchedulerProfile {} {why}", profile.name)))

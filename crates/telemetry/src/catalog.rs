@@ -189,6 +189,18 @@ metrics! {
     PreemptionStorms: Counter, "berth_preemption_storms_total", "`profile`",
         "Times that evictions for a pod were stopped because another scheduler took the freed capacity",
         "how often evictions for a pod stopped because another scheduler took the freed capacity: condition `SchedulingHealthy`, reason `PreemptionStorm`";
+    ShadowComparisons: Counter, "berth_shadow_comparisons_total", "`profile`, `outcome` = `same`, `tied`, `worse`, `refused`, `unschedulable`, `held`, `failed`",
+        "Pods of other schedulers that were compared as they were bound, by how that came out",
+        "pods that another scheduler bound and that a profile in mode DryRun decided for: the `same` node, another of the profile's best (`tied`), one that fits and is not among the best (`worse`), one that a filter refuses (`refused`); the profile finds no node (`unschedulable`), would hold the pod, or its attempt would fail ([shadow](shadow.md))";
+    ShadowDisagreements: Counter, "berth_shadow_disagreements_total", "`profile`, `plugin`, `extension_point` = `Filter`, `Score`",
+        "Comparisons in which a plugin disagrees with the real node most",
+        "comparisons by the plugin that disagrees: the filter that refuses the real node, or the score that speaks most against it; `Berth` where `spec.nodes.selector` leaves the node out";
+    ShadowSkipped: Counter, "berth_shadow_skipped_total", "`profile`, `reason` = `behind`, `too_long`, `reread`, `unknown_node`, `failed`",
+        "Pods of other schedulers that were bound and not compared, by reason",
+        "pods that were bound and not compared: comparisons took a quarter of the time already (`behind`), this one takes too long, a whole read has shown the binding, the node is not known yet, or the comparison panicked";
+    ShadowPreemptions: Counter, "berth_shadow_preemptions_total", "`profile`",
+        "Pods of other schedulers for which others would have been evicted",
+        "compared pods that fit nowhere and for which the profile would have evicted others";
     StatusWrites: Counter, "berth_status_writes_total", "`result` = `written`, `reduced`, `conflict`, `failed`",
         "Writes of profile status, by result",
         "writes of profile status; `reduced`: the API server refused the whole status (422) and took it without its lists; the log says why";

@@ -178,6 +178,9 @@ fn not_ready(profile: &Value) -> Option<String> {
     if ready["reason"] == Ready::Paused.as_str() {
         return Some(format!("SchedulerProfile {name} is paused: {}", text("message")));
     }
+    if ready["reason"] == Ready::DryRun.as_str() {
+        return Some(format!("SchedulerProfile {name} places no pod: {}", text("message")));
+    }
     (ready["status"] != "True")
         .then(|| format!("SchedulerProfile {name} is not Ready ({}): {}", text("reason"), text("message")))
 }
@@ -218,6 +221,7 @@ mod tests {
         assert_eq!(said(ready("True", "Serving")), None);
         assert_eq!(said(ready("False", "Deleting")).unwrap(), "SchedulerProfile batch is not Ready (Deleting): why");
         assert_eq!(said(ready("True", "Paused")).unwrap(), "SchedulerProfile batch is paused: why");
+        assert_eq!(said(ready("True", "DryRun")).unwrap(), "SchedulerProfile batch places no pod: why");
         assert_eq!((said(json!([])), not_ready(&json!({"metadata": {"name": "batch"}}))), (None, None));
     }
 }

@@ -266,7 +266,7 @@ fn of_ready(profile: &Profile, ready: &Condition, is_stale: bool) -> Finding {
     let name = &profile.name;
     let kind = cause(profile, ready).unwrap_or(ConditionType::Ready);
     let state = match (&*ready.status, &*ready.reason) {
-        ("True", reason) if reason == Ready::Paused.as_str() => State::Note,
+        ("True", reason) if [Ready::Paused.as_str(), Ready::DryRun.as_str()].contains(&reason) => State::Note,
         ("True", _) if is_stale => State::Note,
         ("True", _) => State::Well,
         (_, reason) if reason == Ready::Deleting.as_str() => State::Note,

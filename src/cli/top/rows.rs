@@ -63,7 +63,7 @@ fn state(profile: &Profile) -> (String, Tone) {
         return ("Unseen".to_owned(), Tone::Note);
     };
     let tone = match &*ready.status {
-        "True" if ready.reason == Ready::Paused.as_str() => Tone::Note,
+        "True" if [Ready::Paused.as_str(), Ready::DryRun.as_str()].contains(&&*ready.reason) => Tone::Note,
         "True" => Tone::Plain,
         "False" => Tone::Bad,
         _ => Tone::Note,

@@ -24,6 +24,7 @@ fn of_profile(profile: &CompiledProfile) -> Value {
     json!({
         "schedulerNames": texts(profile.scheduler_names.iter()),
         "mode": shown(&profile.mode),
+        "shadow": texts(profile.shadow.iter()),
         "unknownFields": shown(&profile.unknown_fields),
         "filters": profile.filters.iter().map(Plugin::name).collect::<Vec<_>>(),
         "scores": scores,

@@ -7,6 +7,7 @@ mod audit;
 mod configz;
 mod dump;
 mod queue;
+mod shadow;
 mod zpages;
 
 pub(super) use dump::dump_on_signal;
@@ -21,13 +22,17 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 
 /// The pages, for whoever asks for none of them.
-const PAGES: [(&str, &str); 6] = [
+const PAGES: [(&str, &str); 7] = [
     ("/statusz", "when this process started, and which pages there are"),
     ("/flagz", "the flags in force"),
     ("/configz", "what each profile that is served comes to, with every default"),
     (
         "/debug/queue",
         "pods of a profile: ?profile=NAME&limit=100&continue=NAMESPACE/NAME; without a profile, all workers",
+    ),
+    (
+        "/debug/shadow",
+        "what a profile in mode DryRun has compared: ?profile=NAME&limit=100&continue=NUMBER; without a profile, the figures of all",
     ),
     ("/debug/audit", "what the last comparison with the API server has found"),
     ("/debug/flags/v", "the level of the log; PUT changes it until the process ends"),
@@ -75,6 +80,7 @@ impl Pages {
             ("/flagz", None) => zpages::flagz(&self.flags),
             ("/configz", None) => configz::page(&self.cx),
             ("/debug/queue", None) => queue::page(&self.cx, question).await,
+            ("/debug/shadow", None) => shadow::page(&self.cx, question),
             ("/debug/audit", None) => audit::page(&self.cx, self.audit_interval),
             ("/" | "/debug" | "/debug/", None) => index(200),
             _ => index(404),

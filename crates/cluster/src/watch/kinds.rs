@@ -38,6 +38,11 @@ pub trait Watched: Send + 'static {
         true
     }
 
+    /// The object as a pod, if it is one: some look at pods before they are applied.
+    fn pod(_object: &Self::Object) -> Option<&Pod> {
+        None
+    }
+
     /// A decoder that shares what objects of this kind repeat.
     fn decoder() -> Decoder {
         Decoder::plain()
@@ -249,6 +254,10 @@ kinds! {
 
         fn is_kept(key: &ObjectKey, ledger: &Ledger) -> bool {
             ledger.has_pod(&key.uid)
+        }
+
+        fn pod(object: &Pod) -> Option<&Pod> {
+            Some(object)
         }
 
         fn decoder() -> Decoder {

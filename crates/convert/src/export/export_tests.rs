@@ -92,6 +92,10 @@ fn a_node_selector_becomes_added_affinity() {
 fn settings_without_counterpart_are_lost() {
     for (written, lines) in [
         (json!({"mode": "Paused"}), vec!["lost spec.mode"]),
+        (
+            json!({"mode": "DryRun", "shadow": {"schedulerNames": ["other"]}}),
+            vec!["lost spec.mode", "lost spec.shadow"],
+        ),
         (json!({"unknownFields": "Hold"}), vec!["lost spec.unknownFields"]),
         (json!({"namespaces": {"access": "Restricted", "names": ["a"]}}), vec!["lost spec.namespaces"]),
         (json!({"nodes": {"minFeasible": 50}}), vec!["lost spec.nodes.minFeasible"]),

@@ -146,8 +146,9 @@ fn write_process(subjects: &[Subject<'_>], configuration: &mut Value, losses: &m
 }
 
 /// Settings that kube-scheduler has nothing like: pointers into the spec, and what it does instead.
-const WITHOUT_COUNTERPART: [(&str, &str); 10] = [
-    ("/mode", "kube-scheduler cannot be paused: it schedules"),
+const WITHOUT_COUNTERPART: [(&str, &str); 11] = [
+    ("/mode", "kube-scheduler schedules: it can neither be paused nor compare only"),
+    ("/shadow", "kube-scheduler compares with no other scheduler"),
     ("/unknownFields", "kube-scheduler does not look for fields that it does not know"),
     ("/namespaces", "kube-scheduler serves pods of every namespace"),
     ("/nodes/minFeasible", "kube-scheduler always looks for 100 feasible nodes at least"),

@@ -150,7 +150,7 @@ impl CachedRows {
 /// Addresses are compared, never followed.
 #[derive(Debug, Default)]
 pub(super) struct ClassCache {
-    slots: FxHashMap<*const PodShape, usize>,
+    slots: FxHashMap<usize, usize>,
     classes: Vec<Class>,
     /// By slot: the value of `uses` when the class was last used.
     last_used: Vec<u64>,
@@ -164,12 +164,17 @@ pub(super) struct ClassCache {
     recent: VecDeque<Weak<PodShape>>,
 }
 
+/// A number, so that a scheduler can go from thread to thread.
+fn address(shape: &Arc<PodShape>) -> usize {
+    Arc::as_ptr(shape) as usize
+}
+
 impl ClassCache {
     /// The class of `shape`, resolved against the ledger as it is now.
     pub(super) fn get(&mut self, cx: PluginContext<'_>, shape: &Arc<PodShape>) -> &mut Class {
         self.uses += 1;
         self.shrink(CLASS_CACHE_BYTES);
-        match self.slots.get(&Arc::as_ptr(shape)).copied() {
+        match self.slots.get(&address(shape)).copied() {
             Some(slot) => self.known(slot, cx),
             None if self.came_back(shape) => {
                 let slot = self.insert(ResolvedPod::new(cx.profile, cx.ledger, shape), cx.ledger.nodes().rows());
@@ -189,7 +194,7 @@ impl ClassCache {
     /// As [`Self::get`], for a shape already judged in this attempt: where its class is still the scratch one, that is no
     /// second use, and earns it no class of its own.
     pub(super) fn again(&mut self, cx: PluginContext<'_>, shape: &Arc<PodShape>) -> &mut Class {
-        let has_own = self.slots.contains_key(&Arc::as_ptr(shape));
+        let has_own = self.slots.contains_key(&address(shape));
         let Some(mut class) = self.scratch.take_if(|class| !has_own && Arc::ptr_eq(&class.resolved.shape, shape))
         else {
             return self.get(cx, shape);
@@ -250,7 +255,7 @@ impl ClassCache {
         }
         self.bytes += class.bytes();
         let slot = self.classes.len();
-        self.slots.insert(Arc::as_ptr(&class.resolved.shape), slot);
+        self.slots.insert(address(&class.resolved.shape), slot);
         self.classes.push(class);
         self.last_used.push(self.uses);
         slot
@@ -285,9 +290,9 @@ impl ClassCache {
         self.last_used.swap_remove(slot);
         let class = self.classes.swap_remove(slot);
         self.bytes -= class.bytes();
-        self.slots.remove(&Arc::as_ptr(&class.resolved.shape));
+        self.slots.remove(&address(&class.resolved.shape));
         if let Some(moved) = self.classes.get(slot) {
-            self.slots.insert(Arc::as_ptr(&moved.resolved.shape), slot);
+            self.slots.insert(address(&moved.resolved.shape), slot);
         }
         class
     }
@@ -334,7 +339,7 @@ mod tests {
             let large = Arc::new(PodShape { labels: crate::model::Labels::from_pairs([label]), ..shape() });
             assert!(Arc::ptr_eq(&classes.get(cx, &large).resolved.shape, &large), "judged in the scratch class");
             classes.get(cx, &large);
-            assert!(classes.slots.contains_key(&Arc::as_ptr(&large)), "it came back");
+            assert!(classes.slots.contains_key(&address(&large)), "it came back");
             assert!(classes.bytes <= CLASS_CACHE_BYTES, "{} bytes", classes.bytes);
             assert_eq!(classes.bytes, classes.classes.iter().map(Class::bytes).sum::<usize>());
             let alive = classes.recent.iter().filter(|shape| shape.strong_count() > 0).count();

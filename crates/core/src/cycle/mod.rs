@@ -11,6 +11,9 @@
 
 mod choose;
 mod class;
+mod compare;
+#[cfg(test)]
+mod compare_tests;
 mod diagnosis;
 mod evaluations;
 mod explain;
@@ -31,11 +34,13 @@ mod work_tests;
 pub use choose::Rng;
 #[cfg(test)]
 pub(crate) use class::JUDGED;
+pub use compare::Standing;
+pub(crate) use compare::{Compared, Theirs};
 pub use diagnosis::{Diagnosis, NoFit, Reason};
 pub(crate) use diagnosis::{Tally, counted_texts};
 pub use explain::{Explanation, Judgement, NodeAnswer, ScoreOf, explain};
 pub use extender::{ExtenderFilterState, Turn};
-pub(crate) use hold::{Hold, Holds};
+pub(crate) use hold::{Hold, Holds, hold_reason};
 pub use laps::Laps;
 pub(crate) use non_row_checks::NodeScan;
 pub use probe::{Obstacle, fitting, obstacles};

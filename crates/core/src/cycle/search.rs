@@ -190,6 +190,11 @@ impl Scheduler {
         self.search_within(ledger, &state.pod, work, about)
     }
 
+    /// As [`Self::decide_within`], without taking the node that the pod is nominated to before all others.
+    pub(super) fn decide_unbiased(&mut self, ledger: &Ledger, pod: &Arc<Pod>, work: &mut Work) -> Option<Decision> {
+        self.search_within(ledger, pod, work, SearchFrom { nominated: None, ..SearchFrom::first(pod) })
+    }
+
     fn search_within(
         &mut self,
         ledger: &Ledger,

@@ -221,7 +221,8 @@ impl<K: Eq, V> Recent<K, V> {
 /// A value for each shape, good for one version of what it depends on; bounded. The least recently used go first.
 #[derive(Debug)]
 pub(crate) struct ByShape<T> {
-    kept: FxHashMap<*const PodShape, Kept<T>>,
+    /// By address, which is a number, so that a scheduler can go from thread to thread.
+    kept: FxHashMap<usize, Kept<T>>,
     bytes: usize,
     uses: u64,
 }
@@ -244,7 +245,7 @@ impl<T> Default for ByShape<T> {
 impl<T> ByShape<T> {
     /// The value of `shape`, from `make` with its bytes if none is kept for `version`.
     pub(crate) fn get(&mut self, shape: &Arc<PodShape>, version: u64, make: impl FnOnce() -> (T, usize)) -> Arc<T> {
-        let address = Arc::as_ptr(shape);
+        let address = Arc::as_ptr(shape) as usize;
         self.uses += 1;
         if let Some(kept) = self.kept.get_mut(&address)
             && kept.version == version
@@ -270,8 +271,7 @@ impl<T> ByShape<T> {
 
     /// Drops the oldest until there is room for so many bytes and for some more. O(values).
     fn make_room(&mut self, bytes: usize) {
-        let mut oldest: Vec<(u64, *const PodShape)> =
-            self.kept.iter().map(|(address, kept)| (kept.used, *address)).collect();
+        let mut oldest: Vec<(u64, usize)> = self.kept.iter().map(|(address, kept)| (kept.used, *address)).collect();
         oldest.sort_unstable();
         let most = with_room(SHAPES_RESOLVED_BYTES).min(SHAPES_RESOLVED_BYTES - bytes);
         for (_, address) in oldest {
@@ -449,7 +449,7 @@ mod tests {
             assert_eq!(*by_shape.get(&shapes[0], 1, || (usize::MAX, 8)), 0, "used again and again");
         }
         assert!(by_shape.kept.len() > SHAPES_RESOLVED * 9 / 10 && by_shape.kept.len() <= SHAPES_RESOLVED);
-        assert!(!by_shape.kept.contains_key(&Arc::as_ptr(&shapes[1])), "the oldest goes");
+        assert!(!by_shape.kept.contains_key(&(Arc::as_ptr(&shapes[1]) as usize)), "the oldest goes");
     }
 
     #[test]
@@ -469,7 +469,7 @@ mod tests {
             assert!(by_shape.bytes <= SHAPES_RESOLVED_BYTES && by_shape.kept.len() <= 3);
             assert_eq!(Arc::strong_count(&shape), 1, "nothing else holds it");
             assert_eq!(*by_shape.get(&shape, 2, || (i + 100, SHAPES_RESOLVED_BYTES + 1)), i + 100);
-            assert!(!by_shape.kept.contains_key(&Arc::as_ptr(&shape)), "too large to be kept");
+            assert!(!by_shape.kept.contains_key(&(Arc::as_ptr(&shape) as usize)), "too large to be kept");
             by_shape.get(&shape, 3, || (i, large));
             Arc::make_mut(&mut shape);
         }

@@ -21,6 +21,8 @@ pub enum Mode {
     Active,
     /// The worker keeps its queue and starts no cycle.
     Paused,
+    /// As [`Mode::Paused`]; beside the worker, pods of other schedulers are compared: see [`Shadow`](crate::shadow::Shadow).
+    DryRun,
 }
 
 /// What a worker does with pods whose spec has fields this version does not know.
@@ -108,6 +110,8 @@ pub struct CompiledProfile {
     /// The scheduler names that it serves, sorted.
     pub scheduler_names: Vec<Str>,
     pub mode: Mode,
+    /// The scheduler names of others whose pods are compared, sorted. Empty but in mode DryRun.
+    pub shadow: Vec<Str>,
     pub unknown_fields: UnknownFields,
     pub filters: PluginSet,
     /// With their weights (1 to 1,000,000), in upstream's order.
@@ -141,6 +145,7 @@ impl CompiledProfile {
             name: name.into(),
             scheduler_names: vec![name.into()],
             mode: Mode::Active,
+            shadow: Vec::new(),
             unknown_fields: UnknownFields::Warn,
             filters: PluginSet::DEFAULT_FILTERS,
             scores: Score::DEFAULT.to_vec(),

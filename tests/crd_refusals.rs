@@ -35,7 +35,7 @@ const BAD_SPECS: &[Bad] = &[
     bad("{nodes: {percentageToScore: 12.5}}", &["spec.nodes.percentageToScore", "must be of type integer"]),
     bad("{queue: {initialBackoff: 1}}", &["spec.queue.initialBackoff", "must be of type string"]),
     // Enums.
-    bad("{mode: Off}", &["spec.mode", "\"Active\", \"Paused\", \"DryRun\""]),
+    bad("{mode: Asleep}", &["spec.mode", "\"Active\", \"Paused\", \"DryRun\""]),
     // Modes and other schedulers' pods.
     bad("{mode: DryRun}", &["spec.shadow", "set both"]),
     bad("{shadow: {schedulerNames: [default-scheduler]}}", &["spec.shadow", "or neither"]),

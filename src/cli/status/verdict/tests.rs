@@ -122,12 +122,13 @@ fn a_profile_that_does_not_serve_says_why_once() {
 #[test]
 fn what_a_person_asked_for_and_a_full_cluster_are_notes() {
     let paused = that_says(served("paused"), Ready::Paused, "spec.mode is Paused");
+    let dry_run = that_says(served("trial"), Ready::DryRun, "spec.mode is DryRun");
     let full = that_says(served("full"), SchedulingHealthy::Backlog, "3 pods cannot be placed");
     let deleting = that_says(served("gone"), Ready::Deleting, "it is being deleted");
     let deleting = that_says(deleting, Programmed::Draining, "the worker ends");
-    let facts = of_profiles(vec![paused, full, deleting]);
+    let facts = of_profiles(vec![paused, dry_run, full, deleting]);
     let said = said(&facts, "profile");
-    assert!(said.len() == 4 && said.iter().all(|(state, ..)| *state == State::Note), "{said:#?}");
+    assert!(said.len() == 5 && said.iter().all(|(state, ..)| *state == State::Note), "{said:#?}");
     assert_eq!(worst(&judge(&facts)), State::Note);
     let other = that_says(served("a"), SchedulingHealthy::AnotherSchedulerServes, "pod p was bound by x");
     assert_eq!(worst(&judge(&of_profiles(vec![other]))), State::NotWell);

@@ -15,7 +15,7 @@ use serde_json::Value;
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The man pages of a release, in the order of their files.
-const PAGES: [&str; 13] = [
+const PAGES: [&str; 15] = [
     "berth-completion",
     "berth-convert",
     "berth-crd",
@@ -24,6 +24,8 @@ const PAGES: [&str; 13] = [
     "berth-headroom",
     "berth-operator",
     "berth-orphans",
+    "berth-shadow-report",
+    "berth-shadow",
     "berth-simulate",
     "berth-status",
     "berth-top",

@@ -247,7 +247,9 @@ impl Audit {
     /// The API server's flags for it.
     pub(crate) fn flags(&self) -> Vec<String> {
         let flag = |name: &str, file: &str| format!("--{name}={}", self.0.join(file).display());
-        vec![flag("audit-policy-file", "policy.json"), flag("audit-log-path", "audit.log")]
+        // The file is begun anew at 100 MB, and 80,000 binds would be forgotten, unless the limit (in MB) is far away.
+        let never = "--audit-log-maxsize=100000".to_owned();
+        vec![flag("audit-policy-file", "policy.json"), flag("audit-log-path", "audit.log"), never]
     }
 
     /// All binds so far.

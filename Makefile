@@ -51,10 +51,10 @@ mutants: prerequisites ## prove that the worlds catch each known bug of tests/mu
 	@N=$(or $(N),300) hack/mutants.sh $(ONLY)
 
 hostile: prerequisites upstream ## hostile objects beside a neighbour on a real control plane; ONLY=text picks, WHICH=short the worst
-	@BERTH_HOSTILE=$(or $(WHICH),all) BERTH_HOSTILE_ONLY=$(ONLY) cargo test --workspace --locked --test hostile -- --nocapture
+	@BERTH_HOSTILE=$(or $(WHICH),all) BERTH_HOSTILE_ONLY="$(ONLY)" cargo test --workspace --locked --test hostile -- --nocapture
 
-faults: prerequisites upstream ## break real processes, connections and rights under load, then check the cluster; ONLY=text picks, WHICH=short is small
-	@BERTH_FAULTS=$(or $(WHICH),all) BERTH_FAULTS_ONLY=$(ONLY) cargo test --workspace --locked --test faults -- --nocapture
+faults: prerequisites upstream ## break real processes, connections and rights under load, then check the cluster; ONLY="text|text" picks, WHICH=short is small
+	@BERTH_FAULTS=$(or $(WHICH),all) BERTH_FAULTS_ONLY="$(ONLY)" cargo test --workspace --locked --test faults -- --nocapture
 
 long-run: prerequisites upstream ## MINUTES (30) of pods and nodes that come and go under two operators: memory, and what is left
 	@BERTH_LONG_RUN=$(or $(MINUTES),30) cargo test --workspace --locked --test faults -- --nocapture memory_does_not_grow

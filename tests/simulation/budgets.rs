@@ -90,11 +90,7 @@ impl Inner {
             let Some(fact) = self.facts.budgets.get(budget.text("/metadata/name")) else { continue };
             let its: Vec<&PodFact> =
                 self.facts.pods.values().filter(|pod| pod.gone.is_none() && !pod.ended && fact.covers(pod)).collect();
-            let runs = |pod: &&&PodFact| {
-                let there = self.store.get(Of::Pods, &pod.key);
-                pod.terminating.is_none() && there.is_some_and(|there| there.text("/status/phase") == "Running")
-            };
-            let (expected, healthy) = (its.len() as i64, its.iter().filter(runs).count() as i64);
+            let (expected, healthy) = (its.len() as i64, its.iter().filter(|pod| pod.is_healthy()).count() as i64);
             let desired = budget.value["spec"]["minAvailable"].as_i64().unwrap_or_default();
             let mut value = budget.value.clone();
             value["status"] = json!({"disruptionsAllowed": (healthy - desired).max(0), "currentHealthy": healthy,
@@ -123,6 +119,7 @@ impl Strict {
 
 impl Rules {
     /// B1: an eviction for a profile that keeps budgets strictly is sent by an operator that has known what was there at `long` for long.
+    /// A victim that is not healthy takes nothing from its budgets: it may be assumed only, its bind of unknown outcome.
     pub(crate) fn strict_eviction(
         &mut self,
         what: &str,
@@ -131,7 +128,7 @@ impl Rules {
         facts: &Facts,
         (long, now): (u64, Instant),
     ) {
-        if !self.strict.schedulers.iter().any(|strict| strict == scheduler) {
+        if !victim.is_healthy() || !self.strict.schedulers.iter().any(|strict| strict == scheduler) {
             return;
         }
         let sent = &mut self.strict.sent;

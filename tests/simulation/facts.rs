@@ -40,6 +40,8 @@ pub(crate) struct PodFact {
     pub(crate) bound: Option<(By, u64)>,
     pub(crate) nominated: Option<String>,
     pub(crate) terminating: Option<u64>,
+    /// Whether its kubelet says that it runs.
+    runs: bool,
     /// Succeeded or failed.
     pub(crate) ended: bool,
     /// Whether it has the condition DisruptionTarget.
@@ -149,6 +151,7 @@ impl PodFact {
             bound: None,
             nominated: None,
             terminating: None,
+            runs: false,
             ended: false,
             marked: false,
             gone: None,
@@ -164,6 +167,11 @@ impl PodFact {
     pub(crate) fn keeps_away(&self, other: &Self) -> bool {
         let namespace = |pod: &Self| pod.key.split('/').next().map(str::to_owned);
         (self.alone || other.alone) && self.app == other.app && namespace(self) == namespace(other)
+    }
+
+    /// Whether a budget counts on it: it runs, and does not terminate.
+    pub(crate) fn is_healthy(&self) -> bool {
+        self.runs && self.terminating.is_none() && self.gone.is_none()
     }
 
     pub(crate) fn is_pending(&self) -> bool {
@@ -190,6 +198,7 @@ impl Facts {
         let uid = change.object.uid().to_owned();
         let pod = self.pods.entry(uid.clone()).or_insert_with(|| PodFact::new(&uid, value));
         let mut news = News::None;
+        pod.runs = text(value, "/status/phase") == "Running";
         pod.gated = value.pointer("/spec/schedulingGates").and_then(Value::as_array).is_some_and(|g| !g.is_empty());
         pod.nominated = named(value, "/status/nominatedNodeName");
         if pod.node.is_none()

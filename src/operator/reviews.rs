@@ -37,10 +37,14 @@ const ACCESS_REVIEWS: &str = "subjectaccessreviews.authorization.k8s.io";
 /// Asks the API server about each token, and remembers its answers for a moment.
 pub(super) fn authorizer(client: Client) -> Authorizer {
     let reviews = Arc::new(Reviews::new(client));
-    Authorizer::new(move |token| {
-        let reviews = reviews.clone();
-        async move { reviews.access(token).await }
-    })
+    let known = reviews.clone();
+    Authorizer::new(
+        move |token| known.is_regular(token),
+        move |token| {
+            let reviews = reviews.clone();
+            async move { reviews.access(token).await }
+        },
+    )
 }
 
 struct Reviews {
@@ -66,7 +70,7 @@ impl Reviews {
         if let Some(known) = self.known(&token) {
             return known;
         }
-        let is_regular = lock(&self.granted).answers.contains_key(&token);
+        let is_regular = self.is_regular(&token);
         let places = if is_regular { &self.regulars } else { &self.strangers };
         let Ok(place) = places.clone().acquire_owned().await else {
             return Access::Unknown("the process is ending".to_owned());
@@ -82,6 +86,11 @@ impl Reviews {
             place.give_back_at_once();
         }
         access
+    }
+
+    /// Whether the owner of the token was let in when it was reviewed last, however long ago.
+    fn is_regular(&self, token: &str) -> bool {
+        lock(&self.granted).answers.contains_key(token)
     }
 
     fn known(&self, token: &str) -> Option<Access> {
@@ -275,6 +284,8 @@ mod tests {
         }
         assert_eq!(lock(&reviews.refused).answers.len(), REMEMBERED);
         assert!(reviews.known(&(3 * REMEMBERED - 1).to_string()).is_some() && reviews.known("0").is_none());
+        assert_eq!(reviews.known("good"), Some(Access::Granted), "who was let in is remembered elsewhere");
+        assert!(reviews.is_regular("good") && !reviews.is_regular("0"));
     }
 
     #[tokio::test]

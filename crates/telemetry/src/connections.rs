@@ -7,13 +7,14 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
@@ -72,17 +73,39 @@ fn or_ipv4<T>(address: SocketAddr, listen: impl Fn(SocketAddr) -> io::Result<T>)
 /// An open connection.
 struct Open {
     task: AbortHandle,
-    /// A request has come.
-    asked: Arc<AtomicBool>,
+    peer: IpAddr,
+    standing: Standing,
+}
+
+/// What a connection has shown of who made it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Standing(Arc<AtomicU8>);
+
+/// Nothing yet; a request has come; whoever asks is known.
+const IDLE: u8 = 0;
+const ASKED: u8 = 1;
+const KNOWN: u8 = 2;
+
+impl Standing {
+    /// Whoever asks is known: the connection ends for no stranger's.
+    pub(crate) fn mark_known(&self) {
+        self.0.store(KNOWN, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> u8 {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// Accepts connections for ever; each gets one answer and ends. Dropping the future ends them all.
 ///
-/// A connection beyond the limit takes the place of the oldest one that has not asked yet, or else of the oldest: whoever
-/// holds connections and does nothing loses them, and a probe that asks at once is answered.
+/// A connection beyond the limit takes the place of another, of the address that has the most: of the oldest one that has not asked
+/// yet, or else of the oldest. Whoever holds connections and does nothing loses them, a probe that asks at once is answered, and
+/// an address that makes one connection after the other ends its own. `answer` says of which connections the
+/// maker is known: they make room for no others.
 pub(crate) async fn serve<H, F>(listener: TcpListener, limits: Limits, answer: H)
 where
-    H: Fn(Request<Incoming>) -> F + Clone + Send + 'static,
+    H: Fn(Request<Incoming>, Standing) -> F + Clone + Send + 'static,
     F: Future<Output = Response<Full<Bytes>>> + Send + 'static,
 {
     let room = Arc::new(Semaphore::new(limits.connections));
@@ -92,7 +115,7 @@ where
         let accepted = listener.accept().await;
         while tasks.try_join_next().is_some() {}
         open.retain(|one| !one.task.is_finished());
-        let Ok((stream, _)) = accepted else {
+        let Ok((stream, peer)) = accepted else {
             end_one(&mut open);
             tokio::time::sleep(PAUSE).await;
             continue;
@@ -102,32 +125,42 @@ where
         }
         // Waits until the one that was ended is gone.
         let Ok(place) = room.clone().acquire_owned().await else { return };
-        let asked = Arc::new(AtomicBool::new(false));
-        let one = exchange(stream, limits, answer.clone(), asked.clone());
+        let standing = Standing::default();
+        let one = exchange(stream, limits, answer.clone(), standing.clone());
         let task = tasks.spawn(async move {
             one.await;
             drop(place);
         });
-        open.push_back(Open { task, asked });
+        open.push_back(Open { task, peer: peer.ip().to_canonical(), standing });
     }
 }
 
+/// Where all are known, the oldest ends.
 fn end_one(open: &mut VecDeque<Open>) {
-    let idle = open.iter().position(|one| !one.asked.load(Ordering::Relaxed));
-    if let Some(one) = open.remove(idle.unwrap_or(0)) {
+    let strangers = || open.iter().enumerate().filter(|(_, one)| one.standing.get() != KNOWN);
+    let mut of: BTreeMap<IpAddr, usize> = BTreeMap::new();
+    for (_, one) in strangers() {
+        *of.entry(one.peer).or_default() += 1;
+    }
+    let worst = strangers().max_by_key(|(at, one)| {
+        let age = Reverse(*at);
+        (of.get(&one.peer), one.standing.get() == IDLE, age)
+    });
+    let at = worst.map_or(0, |(at, _)| at);
+    if let Some(one) = open.remove(at) {
         one.task.abort();
     }
 }
 
 /// One request and its answer. No second one: a connection that is kept would have to be told from one that only waits.
-async fn exchange<H, F>(stream: TcpStream, limits: Limits, answer: H, asked: Arc<AtomicBool>)
+async fn exchange<H, F>(stream: TcpStream, limits: Limits, answer: H, standing: Standing)
 where
-    H: Fn(Request<Incoming>) -> F + Send,
+    H: Fn(Request<Incoming>, Standing) -> F + Send,
     F: Future<Output = Response<Full<Bytes>>> + Send,
 {
     let service = service_fn(move |request| {
-        asked.store(true, Ordering::Relaxed);
-        let answer = answer(request);
+        standing.0.store(ASKED, Ordering::Relaxed);
+        let answer = answer(request, standing.clone());
         async move { Ok::<_, Infallible>(answer.await) }
     });
     let mut http = http1::Builder::new();
@@ -140,13 +173,14 @@ where
 mod tests {
     use super::*;
     use std::sync::Mutex;
+    use std::sync::atomic::{AtomicBool, AtomicUsize};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     /// Serves `ok` within these limits.
     fn start(limits: Limits) -> SocketAddr {
         let listener = listen("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
-        tokio::spawn(serve(listener, limits, |_| async { Response::new(Full::new(Bytes::from_static(b"ok\n"))) }));
+        tokio::spawn(serve(listener, limits, |_, _| async { Response::new(Full::new(Bytes::from_static(b"ok\n"))) }));
         address
     }
 
@@ -180,6 +214,75 @@ mod tests {
         idle[2].write_all(b"GET / HTTP/1.1\r\nHost: berth\r\n\r\n").await.unwrap();
         assert!(!is_closed(&mut idle[2]).await, "the newest is answered");
         assert!(ask(address).await.contains("ok\n"));
+    }
+
+    /// A server that answers once it is told to; it knows who asks for `/known`.
+    struct Held {
+        address: SocketAddr,
+        asked: Arc<AtomicUsize>,
+        go: Arc<Semaphore>,
+    }
+
+    impl Held {
+        fn start(limits: Limits) -> Self {
+            let listener = listen("127.0.0.1:0".parse().unwrap()).unwrap();
+            let address = listener.local_addr().unwrap();
+            let (asked, go) = (Arc::new(AtomicUsize::new(0)), Arc::new(Semaphore::new(0)));
+            let (count, held) = (asked.clone(), go.clone());
+            tokio::spawn(serve(listener, limits, move |request, standing| {
+                if request.uri().path() == "/known" {
+                    standing.mark_known();
+                }
+                count.fetch_add(1, Ordering::SeqCst);
+                let held = held.clone();
+                async move {
+                    let _go = held.acquire().await;
+                    Response::new(Full::new(Bytes::from_static(b"ok\n")))
+                }
+            }));
+            Self { address, asked, go }
+        }
+
+        /// A connection from this address, once its request has come.
+        async fn ask(&self, from: &str, path: &str) -> TcpStream {
+            let before = self.asked.load(Ordering::SeqCst);
+            let socket = TcpSocket::new_v4().unwrap();
+            socket.bind(SocketAddr::new(from.parse().unwrap(), 0)).unwrap();
+            let mut stream = socket.connect(self.address).await.unwrap();
+            stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: berth\r\n\r\n").as_bytes()).await.unwrap();
+            let come = async {
+                while self.asked.load(Ordering::SeqCst) == before {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            };
+            tokio::time::timeout(Duration::from_secs(20), come).await.expect("the request has not come");
+            stream
+        }
+
+        /// Somebody asks at `path`, and then others from 127.0.0.1, far beyond the limit: the one must be answered.
+        async fn keeps_one_beside_many(&self, from: &str, path: &str) {
+            let mut one = self.ask(from, path).await;
+            let mut many = Vec::new();
+            for _ in 0..12 {
+                many.push(self.ask("127.0.0.1", "/").await);
+            }
+            for closed in &mut many[..10] {
+                assert!(is_closed(closed).await, "the oldest of the others make room");
+            }
+            self.go.add_permits(1 + many.len());
+            assert!(!is_closed(&mut one).await, "it has made room for others");
+            assert!(!is_closed(&mut many[11]).await);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_connection_of_somebody_known_ends_for_no_strangers() {
+        Held::start(limits(3)).keeps_one_beside_many("127.0.0.1", "/known").await;
+    }
+
+    #[tokio::test]
+    async fn whoever_makes_the_most_connections_makes_room_for_others() {
+        Held::start(limits(3)).keeps_one_beside_many("127.0.0.2", "/").await;
     }
 
     #[tokio::test]
@@ -225,7 +328,7 @@ mod tests {
         let limits = Limits { exchange: Duration::from_millis(200), ..Limits::default() };
         let (text, asked) = (Arc::<[u8]>::from(vec![b'a'; 16 << 20]), Arc::new(AtomicBool::new(false)));
         let (held, seen) = (text.clone(), asked.clone());
-        tokio::spawn(serve(listener, limits, move |_| {
+        tokio::spawn(serve(listener, limits, move |_, _| {
             let answer = Response::new(Full::new(Bytes::from_owner(Text(held.clone()))));
             seen.store(true, Ordering::SeqCst);
             async move { answer }

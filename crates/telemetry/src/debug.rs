@@ -70,7 +70,7 @@ where
     }
     let (listener, bound) = super::server::listen("--debug-address", address)?;
     let limits = Limits { connections: CONNECTIONS, ..Limits::default() };
-    let server = connections::serve(listener, limits, move |request| page(request, answer.clone()));
+    let server = connections::serve(listener, limits, move |request, _| page(request, answer.clone()));
     Ok((bound, server))
 }
 

@@ -1,6 +1,6 @@
 //! The process's own HTTP endpoints, for probes and scrapes.
 
-use super::connections::{self, Limits};
+use super::connections::{self, Limits, Standing};
 use super::exposition::{Exposition, Format};
 use super::health::Health;
 use bytes::Bytes;
@@ -45,18 +45,27 @@ pub enum Access {
     Unknown(String),
 }
 
-/// Decides whether the owner of this bearer token may read the metrics; `None` for a request without one.
+/// Decides who may read the metrics.
 #[derive(Clone)]
-pub struct Authorizer(Arc<Decide>);
+pub struct Authorizer {
+    knows: Arc<Knows>,
+    decide: Arc<Decide>,
+}
 
+type Knows = dyn Fn(&str) -> bool + Send + Sync;
 type Decide = dyn Fn(Option<String>) -> Pin<Box<dyn Future<Output = Access> + Send>> + Send + Sync;
 
 impl Authorizer {
-    pub fn new<F>(decide: impl Fn(Option<String>) -> F + Send + Sync + 'static) -> Self
+    /// `decide` says whether the owner of this bearer token may read them, `None` for a request without one. `knows` says, at once,
+    /// whether the owner of a token was let in before: such a request does not end because strangers make others.
+    pub fn new<F>(
+        knows: impl Fn(&str) -> bool + Send + Sync + 'static,
+        decide: impl Fn(Option<String>) -> F + Send + Sync + 'static,
+    ) -> Self
     where
         F: Future<Output = Access> + Send + 'static,
     {
-        Self(Arc::new(move |token| Box::pin(decide(token))))
+        Self { knows: Arc::new(knows), decide: Arc::new(move |token| Box::pin(decide(token))) }
     }
 }
 
@@ -101,9 +110,10 @@ pub(super) fn serve_within(
     let bound = Addresses { pages: address, probes: probes.as_ref().map(|(_, address)| *address) };
     let health = endpoints.health.clone();
     let server = async move {
-        let pages = connections::serve(pages, limits, move |request| page(request, endpoints.clone()));
+        let pages =
+            connections::serve(pages, limits, move |request, standing| page(request, endpoints.clone(), standing));
         let Some((probes, _)) = probes else { return pages.await };
-        let probes = connections::serve(probes, limits, move |request| {
+        let probes = connections::serve(probes, limits, move |request, _| {
             let answer = probe(&request, &health);
             async move { answer }
         });
@@ -128,10 +138,10 @@ fn answer(status: StatusCode, text: impl Into<Bytes>) -> Answer {
     answer
 }
 
-async fn page(request: Request<Incoming>, endpoints: Endpoints) -> Answer {
+async fn page(request: Request<Incoming>, endpoints: Endpoints, standing: Standing) -> Answer {
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
     if is_read && request.uri().path() == "/metrics" {
-        return metrics(token(&request), wanted(&request), endpoints).await;
+        return metrics(token(&request), wanted(&request), endpoints, standing).await;
     }
     probe(&request, &endpoints.health)
 }
@@ -195,10 +205,13 @@ fn wanted<B>(request: &Request<B>) -> Format {
     if open > 0.0 && open >= plain { Format::OpenMetrics } else { Format::Plain }
 }
 
-async fn metrics(token: Option<String>, format: Format, endpoints: Endpoints) -> Answer {
+async fn metrics(token: Option<String>, format: Format, endpoints: Endpoints, standing: Standing) -> Answer {
     if let Some(authorizer) = &endpoints.authorizer {
-        match authorizer.0(token).await {
-            Access::Granted => {}
+        if token.as_deref().is_some_and(|token| (authorizer.knows)(token)) {
+            standing.mark_known();
+        }
+        match (authorizer.decide)(token).await {
+            Access::Granted => standing.mark_known(),
             Access::Unauthenticated => {
                 let mut answer = answer(StatusCode::UNAUTHORIZED, "send a valid bearer token\n");
                 answer.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));

@@ -2,10 +2,12 @@ use crate::connections::Limits;
 use crate::server::serve_within;
 use crate::{Access, Addresses, Authorizer, Check, Endpoints, Exposition, Health, Metric, raise_open_files, serve};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 
 async fn send(address: SocketAddr, path: &str, headers: &str) -> TcpStream {
     let mut stream = TcpStream::connect(address).await.unwrap();
@@ -142,7 +144,7 @@ fn resident() -> usize {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_hundred_answers_that_nobody_reads_are_not_kept_three_hundred_times() {
-    let renderings = std::sync::Arc::new(AtomicUsize::new(0));
+    let renderings = Arc::new(AtomicUsize::new(0));
     let counted = renderings.clone();
     let long = "a".repeat(1 << 20);
     let metrics = Exposition::new(move |samples| {
@@ -170,14 +172,17 @@ async fn three_hundred_answers_that_nobody_reads_are_not_kept_three_hundred_time
 
 #[tokio::test]
 async fn metrics_are_for_those_who_may_read_them() {
-    let authorizer = Authorizer::new(|token| async move {
-        match token.as_deref() {
-            Some("good") => Access::Granted,
-            Some("known") => Access::Forbidden("user jane may not get /metrics".to_owned()),
-            Some("unlucky") => Access::Unknown("the API server does not answer".to_owned()),
-            _ => Access::Unauthenticated,
-        }
-    });
+    let authorizer = Authorizer::new(
+        |token| token == "good",
+        |token| async move {
+            match token.as_deref() {
+                Some("good") => Access::Granted,
+                Some("known") => Access::Forbidden("user jane may not get /metrics".to_owned()),
+                Some("unlucky") => Access::Unknown("the API server does not answer".to_owned()),
+                _ => Access::Unauthenticated,
+            }
+        },
+    );
     let (pages, probes) = start(Endpoints { authorizer: Some(authorizer), ..endpoints() });
     for (headers, code, text) in [
         ("", 401, "www-authenticate: Bearer"),
@@ -195,4 +200,39 @@ async fn metrics_are_for_those_who_may_read_them() {
     for address in [pages, probes] {
         assert!(ask(address, "/livez").await.starts_with("HTTP/1.1 200"), "a kubelet has no token");
     }
+}
+
+/// As a flood of made-up tokens would meet it: each request waits for its review, and beyond the limit one makes room for the next.
+#[tokio::test]
+async fn who_was_let_in_before_is_answered_whoever_else_asks_meanwhile() {
+    let (reviews, go) = (Arc::new(AtomicUsize::new(0)), Arc::new(Semaphore::new(0)));
+    let (begun, held) = (reviews.clone(), go.clone());
+    let authorizer = Authorizer::new(
+        |token| token == "good",
+        move |token| {
+            begun.fetch_add(1, Ordering::SeqCst);
+            let held = held.clone();
+            async move {
+                let _go = held.acquire().await;
+                if token.as_deref() == Some("good") { Access::Granted } else { Access::Unauthenticated }
+            }
+        },
+    );
+    let limits = Limits { connections: 3, header: Duration::from_mins(10), exchange: Duration::from_mins(10) };
+    let (pages, _) = start_within(limits, Endpoints { authorizer: Some(authorizer), ..endpoints() });
+    let mut asking = Vec::new();
+    for number in 0..12 {
+        let token = if number == 0 { "good".to_owned() } else { format!("made-up-{number}") };
+        asking.push(send(pages, "/metrics", &format!("Authorization: Bearer {token}\r\n")).await);
+        let come = async {
+            while reviews.load(Ordering::SeqCst) <= number {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), come).await.expect("its review has not begun");
+    }
+    go.add_permits(asking.len());
+    let mut answer = String::new();
+    let _reset = asking[0].read_to_string(&mut answer).await;
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("berth_leader"), "{answer:?}");
 }

@@ -12,7 +12,8 @@ use berth_core::model::{Pod, PodKey, Str};
 use berth_core::profile::CompiledProfile;
 use berth_extender::address::AddressPolicy;
 use berth_extender::{
-    BOUND_WITHIN, CallResult, ExtenderClients, ExtenderHealth, KeyOf, ObjectStore, Options, Verb, VerbHealth, tcp,
+    BOUND_WITHIN, CallResult, ExtenderClients, ExtenderHealth, KeyOf, LANDS_WITHIN, ObjectStore, Options, Verb,
+    VerbHealth, tcp,
 };
 use berth_simulate::Extenders;
 use serde_json::Value;
@@ -78,6 +79,7 @@ impl Caller {
                 gate: Gate::new(),
                 recheck: Arc::new(Unchanged),
                 bound_within: BOUND_WITHIN,
+                lands_within: LANDS_WITHIN,
                 // A caller that has ended waits for no answer.
                 deliver: Arc::new(move |_, input| drop(deliver.send(input))),
                 notify: Arc::new(|_| {}),

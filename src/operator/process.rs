@@ -245,6 +245,7 @@ pub(super) fn assemble(
         gate: gate.clone(),
         recheck: recheck.clone(),
         bound_within: extender::BOUND_WITHIN,
+        lands_within: extender::LANDS_WITHIN,
         deliver: deliver.clone(),
         // Who would hear it has ended.
         notify: Arc::new(move |notice| drop(notify.send(notice))),

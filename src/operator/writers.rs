@@ -7,7 +7,7 @@ use berth_cluster::events::{Event, EventSink};
 use berth_cluster::evict::{self, Evictor};
 use berth_cluster::lease::Gate;
 use berth_cluster::prebind::{self, PreBinder};
-use berth_cluster::recheck::{Recheck, Victim};
+use berth_cluster::recheck::{Recheck, Shown, Victim};
 use berth_cluster::refusal::RefusalWriter;
 use berth_cluster::send::plain;
 use berth_cluster::write::OwnWrites;
@@ -36,13 +36,13 @@ impl Recheck for Known {
         self.0.get().is_none_or(is_same)
     }
 
-    fn has_ended(&self, request: &BindRequest) -> bool {
-        let waits = |engine: &Engine| {
-            engine.read(|ledger| {
-                matches!(ledger.pod(&request.pod.uid), Some(PodState::Assumed { .. } | PodState::Pending(_)))
-            })
-        };
-        !self.0.get().is_some_and(waits)
+    fn shown(&self, request: &BindRequest) -> Shown {
+        let Some(engine) = self.0.get() else { return Shown::On(request.node.clone()) };
+        engine.read(|ledger| match ledger.pod(&request.pod.uid) {
+            Some(PodState::Assumed { .. } | PodState::Pending(_)) => Shown::Waits,
+            Some(PodState::Bound(placed)) => Shown::On(ledger.nodes().name(placed.node).clone()),
+            None => Shown::Gone,
+        })
     }
 
     fn victim(&self, uid: &str) -> Victim {
@@ -342,7 +342,7 @@ mod tests {
         let pod = Arc::new(pending_pod("ns", "p"));
         let bind = BindRequest { attempt: AttemptId(1), pod, node: "n".into(), epoch, extender: None };
         assert!(known.is_same_node(&bind));
-        assert!(!known.has_ended(&bind), "it is not bound");
+        assert_eq!(known.shown(&bind), Shown::Waits);
         assert_eq!((known.victim("uid-v"), known.victim("uid-gone")), (Victim::Unwanted, Victim::Deleted));
         known.deletion_answered("uid-v");
         assert_eq!(known.victim("uid-v"), Victim::Deleted, "although the watch has not shown it");
@@ -351,7 +351,11 @@ mod tests {
             ledger.apply_pod(on("p", Some("n")));
         });
         assert!(!known.is_same_node(&bind));
-        assert!(known.has_ended(&bind));
+        assert_eq!(known.shown(&bind), Shown::On("n".into()));
+        engine.apply(|ledger| ledger.apply_pod(on("p", Some("elsewhere"))));
+        assert_eq!(known.shown(&bind), Shown::On("elsewhere".into()), "not where it was to go");
+        engine.apply(|ledger| ledger.delete_pod("uid-p"));
+        assert_eq!(known.shown(&bind), Shown::Gone);
     }
 
     /// A log at info: how many lines it got.

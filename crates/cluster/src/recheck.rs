@@ -2,6 +2,7 @@
 //! watch does.
 
 use berth_core::io::BindRequest;
+use berth_core::model::Str;
 
 /// Whether a pod waits for the eviction of a victim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,6 +14,17 @@ pub enum Victim {
     Unwanted,
 }
 
+/// Where the watch shows a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Shown {
+    /// It is not bound.
+    Waits,
+    /// It is bound to this node.
+    On(Str),
+    /// There is none; or it is on a node that is not known.
+    Gone,
+}
+
 /// Answers from what is known of the cluster at this moment. Called from tasks that do I/O before every request: it must be cheap.
 /// The defaults answer as if nothing had changed.
 pub trait Recheck: Send + Sync {
@@ -21,9 +33,9 @@ pub trait Recheck: Send + Sync {
         true
     }
 
-    /// Whether the watch has shown how the bind ended: the pod is bound or deleted.
-    fn has_ended(&self, _request: &BindRequest) -> bool {
-        true
+    /// Where the watch shows the pod of a bind that was answered.
+    fn shown(&self, request: &BindRequest) -> Shown {
+        Shown::On(request.node.clone())
     }
 
     fn victim(&self, _uid: &str) -> Victim {

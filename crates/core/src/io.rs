@@ -159,9 +159,9 @@ pub struct BindRequest {
 
 /// The evictions of one preemption.
 ///
-/// First the nominations of `lower_priority` are cleared; then all victims but the last are deleted side by side, and the
-/// last alone once they are done. Each is marked with the condition `DisruptionTarget` and deleted with its uid as
-/// precondition.
+/// All victims but the last are deleted side by side, and the last alone once they are done. Each is marked with the condition
+/// `DisruptionTarget` and deleted with its uid as precondition. The nominations of `lower_priority` are cleared beside that: no victim
+/// waits for them.
 #[derive(Debug, Clone)]
 pub struct EvictRequest {
     pub attempt: AttemptId,

@@ -1,7 +1,10 @@
 //! Binds by an extender: however it fails, a pod ends bound by that extender to that node, or not at all.
 
+use super::LANDS_WITHIN;
+use super::settings::{Credentials, Settings, SettingsError};
 use super::testing::{Act, Request, Rig, Server, local, settings};
 use berth_cluster::bind::{BindRequest, WorkerId};
+use berth_cluster::recheck::Shown;
 use berth_core::io::{AttemptId, BindOutcome, Input};
 use berth_testing::{Reply, until};
 use serde_json::{Value, json};
@@ -36,8 +39,13 @@ impl Truth {
     }
 
     async fn rig(&self) -> Rig {
+        self.landing_within(LANDS_WITHIN).await
+    }
+
+    /// Calls that are given up may be carried out for so long.
+    async fn landing_within(&self, lands_within: Duration) -> Rig {
         let truth = self.clone();
-        Rig::with(local(), move |asked| {
+        Rig::landing_within(lands_within, local(), move |asked| {
             assert_eq!((asked.method.as_str(), asked.path.as_str()), ("GET", "/api/v1/namespaces/ns/pods/p"));
             let reply = truth.0.lock().unwrap().clone();
             async move {
@@ -359,4 +367,153 @@ async fn a_panic_before_a_call_is_a_refusal() {
     rig.bind(1);
     assert_eq!(rig.outcome().await, refused("an error in this process"));
     assert!(server.asked().is_empty());
+}
+
+/// Settings with this bearer token.
+fn with_token(server: &Server, token: &str) -> Settings {
+    let credentials = Credentials { token: Some(token.into()), ..Credentials::default() };
+    Settings { credentials, ..settings(&server.url(), SHORT) }
+}
+
+fn withdrawn() -> SettingsError {
+    let why = "Secret tok does not permit profile prof to use it".to_owned();
+    SettingsError::NotPermitted { extender: "ext".to_owned(), why }
+}
+
+impl Rig {
+    fn set_up(&self, extenders: Vec<Result<Settings, SettingsError>>) {
+        self.clients.configure("prof", &["bin".into()], extenders);
+    }
+
+    /// Waits until the pod was read back so often from now on.
+    async fn read_back(&self, times: usize) {
+        let from = self.api.requests().len();
+        until("it is read back", || self.api.requests().len() >= from + times).await;
+    }
+}
+
+/// A bind of unknown outcome, of which `withdraw` takes the credentials away; later there are others.
+async fn withdrawn_by(withdraw: fn(&Rig)) {
+    let truth = Truth::unbound();
+    let bound = truth.clone();
+    let server = Server::start(move |request| {
+        if request.head.contains(&"authorization: bearer new".to_owned()) {
+            bound.bind("n1");
+        }
+        Act::Reset
+    })
+    .await;
+    let mut rig = truth.rig().await;
+    rig.configure(with_token(&server, "old"));
+    rig.bind(1);
+    assert_eq!(rig.outcome().await, BindOutcome::Unknown);
+    until("it is sent again", || server.asked().len() == 2).await;
+    withdraw(&rig);
+    // A call may be on its way; it ends before the pod is read again.
+    rig.read_back(1).await;
+    let asked = server.asked().len();
+    rig.read_back(1).await;
+    assert_eq!(server.asked().len(), asked, "it is sent with what was withdrawn");
+    rig.configure(with_token(&server, "new"));
+    assert_eq!(rig.outcome().await, BindOutcome::Bound);
+    assert_eq!(server.asked().len(), asked + 1);
+}
+
+#[tokio::test]
+async fn a_bind_of_unknown_outcome_is_sent_again_with_the_credentials_that_are_in_force_or_not_at_all() {
+    tokio::join!(
+        withdrawn_by(|rig| rig.set_up(vec![Err(withdrawn())])),
+        withdrawn_by(|rig| rig.set_up(Vec::new())),
+        withdrawn_by(|rig| rig.clients.remove("prof")),
+    );
+}
+
+#[tokio::test]
+async fn a_bind_that_may_not_be_sent_again_ends_when_the_pod_stays_unbound() {
+    let server = Server::start(|_| Act::Reset).await;
+    let mut rig = Truth::unbound().landing_within(SHORT).await;
+    rig.configure(with_token(&server, "old"));
+    rig.bind(1);
+    assert_eq!(rig.outcome().await, BindOutcome::Unknown);
+    rig.set_up(vec![Err(withdrawn())]);
+    assert_eq!(rig.outcome().await, refused(&withdrawn().to_string()));
+    assert!(rig.clients.revoke(WORKER).is_empty());
+}
+
+#[tokio::test]
+async fn an_extender_that_did_not_answer_and_then_lies_or_refuses_does_not_hold_the_capacity_for_ever() {
+    for (reply, want) in
+        [(json!({}), "extender ext answered that the pod is bound to n1; "), (json!({"Error": "no"}), "no")]
+    {
+        let server = Server::start(move |request| match request.number {
+            0 => Act::Hang,
+            _ => Act::Json(reply.clone()),
+        })
+        .await;
+        let mut rig = Truth::unbound().landing_within(SHORT).await;
+        rig.configure(settings(&server.url(), SHORT));
+        rig.bind(1);
+        assert_eq!(rig.outcome().await, BindOutcome::Unknown);
+        let BindOutcome::Refused { code: None, message } = rig.outcome().await else { panic!("it is believed") };
+        assert!(message.starts_with(want), "{message}");
+        assert!(server.asked().len() > 1, "it is asked again before that");
+    }
+}
+
+#[tokio::test]
+async fn while_a_call_without_an_answer_may_land_no_answer_to_a_later_one_ends_the_bind() {
+    for reply in [json!({}), json!({"Error": "no"})] {
+        let server = Server::start(move |request| match request.number {
+            0 => Act::Hang,
+            _ => Act::Json(reply.clone()),
+        })
+        .await;
+        let truth = Truth::unbound();
+        let mut rig = truth.rig().await;
+        rig.configure(settings(&server.url(), SHORT));
+        rig.bind(1);
+        assert_eq!(rig.outcome().await, BindOutcome::Unknown);
+        until("it is answered several times", || server.asked().len() >= 4).await;
+        rig.read_back(1).await;
+        assert!(rig.delivered.try_recv().is_err());
+        truth.bind("n1");
+        assert_eq!(rig.outcome().await, BindOutcome::Bound);
+    }
+}
+
+#[tokio::test]
+async fn an_extender_without_an_answer_ends_no_bind_however_long_that_takes() {
+    let server = Server::start(|_| Act::Reset).await;
+    let truth = Truth::unbound();
+    let mut rig = truth.landing_within(Duration::ZERO).await;
+    rig.configure(settings(&server.url(), SHORT));
+    rig.bind(1);
+    assert_eq!(rig.outcome().await, BindOutcome::Unknown);
+    rig.read_back(3).await;
+    assert!(rig.delivered.try_recv().is_err());
+    truth.bind("n1");
+    assert_eq!(rig.outcome().await, BindOutcome::Bound);
+}
+
+#[tokio::test]
+async fn the_node_on_which_the_watch_shows_the_pod_counts_and_not_the_one_that_was_asked_for() {
+    let server = Server::start(|_| Act::Json(json!({}))).await;
+    for (shown, node, want) in [
+        (Shown::On("n2".into()), None, BindOutcome::BoundElsewhere { node: "n2".into() }),
+        // Bound and deleted, or deleted: the API server is asked.
+        (Shown::Gone, None, BindOutcome::PodDeleted),
+        (Shown::Gone, Some("n3"), BindOutcome::BoundElsewhere { node: "n3".into() }),
+        (Shown::On("n1".into()), None, BindOutcome::Bound),
+    ] {
+        let truth = Truth::unbound();
+        match node {
+            Some(node) => truth.bind(node),
+            None => truth.code(404),
+        }
+        let mut rig = truth.rig().await;
+        *rig.cluster.shown.lock().unwrap() = Some(shown);
+        rig.configure(settings(&server.url(), SHORT * 20));
+        rig.bind(1);
+        assert_eq!(rig.outcome().await, want);
+    }
 }

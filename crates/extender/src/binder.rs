@@ -1,8 +1,10 @@
 //! Binds by an extender. The outcome is the extender's answer, or is read from the pod; the rules are those of our own binds.
 //!
-//! While an earlier call of a bind may still land, only the pod shows how it ended: it is read back, and while it is there
-//! unbound, the same extender is called again with the same arguments. Success is believed when the watch shows it: a pod that is
-//! not bound some seconds later is tried again, and does not keep capacity for ever.
+//! Success is believed when the watch shows it: a pod that is not bound some seconds later is tried again, and does not keep capacity
+//! for ever. A call without an answer may still land: the pod is read back, and while it is there unbound, the same extender is called
+//! again with the same arguments, with the settings that are in force then. What ends such a bind is the pod; or the pod read back
+//! unbound when nothing that was sent can land any more, and a definite answer of the extender, or that the profile has it no more.
+//! An extender that gives no answer ends nothing, however long that takes.
 
 use super::READ_TIMEOUT;
 use super::budget::Budget;
@@ -13,11 +15,12 @@ use super::wire::{BindVisitor, bind_request};
 use berth_cluster::bind::{BindRequest, Found, read_back};
 use berth_cluster::lease::Gate;
 use berth_cluster::paced::Paced;
-use berth_cluster::recheck::Recheck;
+use berth_cluster::recheck::{Recheck, Shown};
 use berth_cluster::write::Meaning;
-use berth_core::io::{BindOutcome, ExtenderErrorKind};
+use berth_core::io::{BindOutcome, ExtenderError, ExtenderErrorKind};
 use futures::FutureExt;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -100,14 +103,27 @@ fn meaning(failure: &Failure) -> Meaning {
     }
 }
 
+/// What was sent of a bind of unknown outcome.
+struct Sent {
+    /// Calls without an answer may be carried out until then.
+    lands_until: Instant,
+    /// When the last call ended.
+    last: Instant,
+    /// When a call was answered with success last.
+    success: Option<Instant>,
+}
+
 /// One bind under way.
 pub(super) struct ExtenderBind<'a> {
-    pub(super) extender: &'a Extender,
+    /// The extender as the profile has it at this moment: its Secrets may be withdrawn while the bind is followed.
+    pub(super) find: &'a (dyn Fn() -> Result<Arc<Extender>, ExtenderError> + Sync),
     pub(super) kube: &'a kube::Client,
     pub(super) gate: &'a Gate,
     pub(super) recheck: &'a dyn Recheck,
-    /// How long after the last call the pod must be bound.
+    /// How long after an answer of success the pod must be bound.
     pub(super) bound_within: Duration,
+    /// How long a call that was given up may still be carried out.
+    pub(super) lands_within: Duration,
     pub(super) budget: &'a Budget,
     pub(super) request: &'a BindRequest,
     pub(super) ticket: &'a SendState,
@@ -170,6 +186,7 @@ impl ExtenderBind<'_> {
 
     async fn call(&self) -> Result<(), Failure> {
         let BindRequest { pod, node, .. } = self.request;
+        let extender = (self.find)()?;
         let payload = bind_request(&pod.key.namespace, &pod.key.name, &pod.uid, node);
         let mut reservation = self.budget.reserve();
         if let Err(full) = reservation.take(payload.own_bytes()) {
@@ -186,7 +203,7 @@ impl ExtenderBind<'_> {
             message if message.is_empty() => Ok(()),
             message => Err(error(ExtenderErrorKind::Reported, message)),
         };
-        let result = self.extender.call(ask, finish).await;
+        let result = extender.call(ask, finish).await;
         if matches!(&result, Err(failure) if !failure.sent && failure.error.kind != ExtenderErrorKind::Reported) {
             self.ticket.unsend();
         }
@@ -204,14 +221,23 @@ impl ExtenderBind<'_> {
     async fn confirm(&self, unknown: impl FnOnce() + Send) -> Option<BindOutcome> {
         let (answered, mut unknown) = (Instant::now(), Some(unknown));
         let mut pause = FIRST_LOOK;
-        while !self.recheck.has_ended(self.request) {
+        loop {
+            let shown = self.recheck.shown(self.request);
+            match &shown {
+                Shown::On(node) if *node == self.request.node => return Some(BindOutcome::Bound),
+                // It was asked for another one; or somebody else was faster.
+                Shown::On(node) => return Some(BindOutcome::BoundElsewhere { node: node.clone() }),
+                Shown::Waits | Shown::Gone => {}
+            }
             let closes = self.closing.is_cancelled();
-            if closes || answered.elapsed() >= self.bound_within {
+            let is_late = closes || answered.elapsed() >= self.bound_within;
+            // Whether a pod that is gone was bound before, nobody knows; one on a node that is not known counts as gone, too.
+            if is_late || shown == Shown::Gone {
                 match read_back(self.kube, READ_TIMEOUT, self.request).await {
                     Found::Settled(outcome) => return Some(outcome),
-                    Found::Unbound => return Some(self.lied(answered.elapsed())),
+                    Found::Unbound if is_late => return Some(self.lied(answered.elapsed())),
                     Found::Unread if closes => return None,
-                    Found::Unread => {}
+                    Found::Unbound | Found::Unread => {}
                 }
             }
             if answered.elapsed() >= UNSEEN
@@ -222,7 +248,6 @@ impl ExtenderBind<'_> {
             let _sooner = tokio::time::timeout(pause, self.closing.cancelled()).await;
             pause = (pause * 2).min(LONGEST_LOOK);
         }
-        Some(BindOutcome::Bound)
     }
 
     fn lied(&self, after: Duration) -> BindOutcome {
@@ -239,7 +264,7 @@ impl ExtenderBind<'_> {
 
     /// Brings a bind of unknown outcome to its end.
     async fn settle(&self) -> Option<BindOutcome> {
-        let mut called = Instant::now();
+        let mut sent = Sent { lands_until: Instant::now() + self.lands_within, last: Instant::now(), success: None };
         let mut pause = FIRST_PAUSE;
         loop {
             tokio::select! {
@@ -247,28 +272,64 @@ impl ExtenderBind<'_> {
                 () = tokio::time::sleep(pause) => {}
             }
             pause = (pause * 2).min(LONGEST_PAUSE);
+            let asked = Instant::now();
             match read_back(self.kube, READ_TIMEOUT, self.request).await {
                 Found::Settled(outcome) => return Some(outcome),
-                Found::Unread => {}
-                Found::Unbound if !self.recheck.is_same_node(self.request) => {
-                    // A call without an answer may still be under way at the extender.
-                    if called.elapsed() >= self.bound_within {
-                        return Some(self.node_gone());
-                    }
+                Found::Unread => continue,
+                Found::Unbound => {}
+            }
+            if !self.recheck.is_same_node(self.request) {
+                // A call without an answer may still be under way at the extender.
+                if sent.last.elapsed() >= self.bound_within {
+                    return Some(self.node_gone());
                 }
-                Found::Unbound => {
-                    self.wait_for_gate().await;
-                    if self.closing.is_cancelled() {
-                        return None;
-                    }
-                    // Whatever the answer, the first call may still land: the pod is read again.
-                    if self.call().await.is_ok() {
-                        pause = FIRST_PAUSE;
-                    }
-                    called = Instant::now();
+                continue;
+            }
+            // What was found unbound by then is not bound by an earlier call any more.
+            let may_land = asked < sent.lands_until;
+            if let Some(success) = sent.success.filter(|_| !may_land) {
+                if asked >= success + self.bound_within {
+                    return Some(self.lied(success.elapsed()));
                 }
+                continue;
+            }
+            self.wait_for_gate().await;
+            if self.closing.is_cancelled() {
+                return None;
+            }
+            let had_success = sent.success.is_some();
+            if let Some(outcome) = self.call_again(&mut sent, may_land).await {
+                return Some(outcome);
+            }
+            if sent.success.is_some() && !had_success {
+                // It should show now.
+                pause = FIRST_PAUSE;
             }
         }
+    }
+
+    /// Makes the same call once more. Says how the bind has ended, if that is definite: never while an earlier call may land.
+    async fn call_again(&self, sent: &mut Sent, may_land: bool) -> Option<BindOutcome> {
+        let result = self.call().await;
+        sent.last = Instant::now();
+        let failure = match result {
+            Ok(()) => {
+                sent.success = Some(sent.last);
+                return None;
+            }
+            Err(failure) => failure,
+        };
+        let is_definite = match meaning(&failure) {
+            Meaning::Unknown => {
+                sent.lands_until = sent.last + self.lands_within;
+                false
+            }
+            Meaning::Refused => true,
+            // The profile does not have it, or not this verb; any other reason may pass.
+            _ => failure.error.kind == ExtenderErrorKind::Refused,
+        };
+        (is_definite && !may_land)
+            .then(|| BindOutcome::Refused { code: None, message: failure.error.message.to_string() })
     }
 
     async fn wait_for_gate(&self) {

@@ -512,6 +512,29 @@ async fn a_secret_that_is_gone_goes_on_being_used_and_one_that_is_withdrawn_does
     assert!(!rig.clients.health("prof")[0].uses_last_good);
 }
 
+/// The first question holds the only slot until its time is up; the second one waits for it meanwhile.
+#[tokio::test]
+async fn what_waits_for_a_slot_is_not_sent_with_a_secret_that_is_withdrawn_meanwhile() {
+    let server = Server::start(|_| Act::Hang).await;
+    let mut rig = Rig::new().await;
+    let mut settings = Settings { concurrency: 1, ..settings(&server.url(), SOON) };
+    settings.verbs.get_mut(&Verb::Filter).unwrap().timeout = Duration::from_secs(1);
+    rig.configure(settings);
+    rig.send(1, "p", filter_of(1));
+    until("the slot is taken", || server.asked().len() == 1).await;
+    rig.send(2, "q", ExtenderQuestion::Prioritize { nodes: names(1) });
+    until("the other waits", || rig.clients.health("prof")[0].waiting == 1).await;
+    let withdrawn = super::SettingsError::NotPermitted { extender: "ext".to_owned(), why: "no".to_owned() };
+    rig.clients.configure("prof", &["bin".into()], vec![Err(withdrawn)]);
+    for (attempt, kind) in [(1, ExtenderErrorKind::Timeout), (2, ExtenderErrorKind::Refused)] {
+        let Input::ExtenderAnswered { attempt: AttemptId(answered), answer: Err(e), .. } = rig.next().await else {
+            panic!("it was answered")
+        };
+        assert_eq!((answered, e.kind), (attempt, kind), "{}", e.message);
+    }
+    assert_eq!(server.asked().len(), 1);
+}
+
 #[tokio::test]
 async fn a_shutdown_ends_questions() {
     let server = Server::start(|_| Act::Hang).await;

@@ -11,7 +11,7 @@ use berth_api::NodePayload;
 use berth_core::io::{ExtenderError, ExtenderErrorKind};
 use berth_core::model::Str;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
@@ -27,6 +27,8 @@ pub(super) struct Live {
     pub(super) settings: Settings,
     client: Result<Client, ExtenderError>,
     slots: Semaphore,
+    /// Nothing is sent with these settings any more; see [`Extender::withdraw`].
+    withdrawn: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -58,7 +60,11 @@ impl Live {
     fn new(settings: Settings, net: &Net) -> Arc<Self> {
         let client = Client::new(&settings, net);
         let slots = Semaphore::new(settings.concurrency.max(1));
-        Arc::new(Self { settings, client, slots })
+        Arc::new(Self { settings, client, slots, withdrawn: AtomicBool::new(false) })
+    }
+
+    fn is_withdrawn(&self) -> bool {
+        self.withdrawn.load(Ordering::Acquire)
     }
 }
 
@@ -121,6 +127,12 @@ impl Extender {
         *self.live.write().unwrap_or_else(PoisonError::into_inner) = live;
     }
 
+    /// The profile has the extender no more, or may not use its Secrets: nothing is sent from now on, not even by calls that
+    /// wait for a slot or a connection. What was sent goes on.
+    pub(super) fn withdraw(&self) {
+        self.live().withdrawn.store(true, Ordering::Release);
+    }
+
     pub(super) fn live(&self) -> Arc<Live> {
         self.live.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -157,16 +169,16 @@ impl Extender {
             }
         }
         let _slot = self.slot(live, settings).await?;
+        if live.is_withdrawn() {
+            let why = format!("extender {} is not set up any more", self.name);
+            return Err(Failure::unsent(ExtenderErrorKind::Refused, why));
+        }
+        let may_go = || !live.is_withdrawn() && (ask.may_go)();
         let pass = lock(&state.breaker).ask(ask.pod, Instant::now());
         let mut held = Held { breaker: &state.breaker, pass: Some(pass.ok_or_else(|| self.circuit_open(ask.verb))?) };
         let limit = reply_limit(live.settings.form, ask.payload.bytes());
-        let call = Call {
-            verb: settings,
-            payload: ask.payload,
-            limit,
-            is_question: ask.verb != Verb::Bind,
-            may_go: ask.may_go,
-        };
+        let call =
+            Call { verb: settings, payload: ask.payload, limit, is_question: ask.verb != Verb::Bind, may_go: &may_go };
         let _flight = Counted::new(&self.in_flight);
         let start = Instant::now();
         let result = client.call(&call, ask.visit).await.map_err(|failure| named(failure, live, settings));

@@ -22,6 +22,11 @@ use tokio::runtime::Handle;
 /// Long enough for any watch that is not broken, short enough for the pod to be tried again soon.
 pub const BOUND_WITHIN: Duration = Duration::from_secs(10);
 
+/// For so long after we gave up a call of a bind the extender may still carry it out. An extender is a process of somebody else, and
+/// nothing bounds it; this is how long an API server works on a request (`--request-timeout`), so that what an extender had sent to it
+/// by the time at which we gave up has been carried out, or never is.
+pub const LANDS_WITHIN: Duration = Duration::from_mins(1);
+
 /// What calls to extenders need of the process.
 pub struct Options {
     /// Who may be connected to.
@@ -38,8 +43,10 @@ pub struct Options {
     pub gate: Gate,
     /// Asked right before a bind is sent, and after it.
     pub recheck: Arc<dyn Recheck>,
-    /// How long after the last call of a bind the pod must be bound; see [`BOUND_WITHIN`].
+    /// How long after an answer of success the pod must be bound; see [`BOUND_WITHIN`].
     pub bound_within: Duration,
+    /// How long a call of a bind that we gave up may still be carried out; see [`LANDS_WITHIN`].
+    pub lands_within: Duration,
     /// Where answers and outcomes go. It must not block.
     pub deliver: Deliver,
     pub notify: Notify,
@@ -61,9 +68,8 @@ struct Sent {
 
 #[derive(Default)]
 struct State {
+    /// Those that are set up, and deleted ones of which binds that were sent are still followed.
     profiles: BTreeMap<Str, Arc<ProfileExtenders>>,
-    /// Deleted profiles of which sent binds are still followed.
-    deleted: Vec<Arc<ProfileExtenders>>,
     /// For each profile that is set up: what its extenders are sent.
     wanted: BTreeMap<Str, Sent>,
     closed: bool,
@@ -71,18 +77,30 @@ struct State {
 
 impl State {
     fn all(&self) -> Vec<Arc<ProfileExtenders>> {
-        self.profiles.values().chain(&self.deleted).cloned().collect()
+        self.profiles.values().cloned().collect()
     }
 }
 
 impl ExtenderClients {
     /// Without profiles. Calls run on the tokio runtime on which this is called, from wherever they are asked for.
     pub fn new(options: Options) -> Self {
-        let Options { policy, connector, kube, store, key_of, gate, recheck, bound_within, deliver, notify } = options;
+        let Options {
+            policy,
+            connector,
+            kube,
+            store,
+            key_of,
+            gate,
+            recheck,
+            bound_within,
+            lands_within,
+            deliver,
+            notify,
+        } = options;
         let net = Net { policy: Arc::new(policy), lookup: system_lookup(), connector, kube: kube.clone() };
         let objects = Objects { store, kube, key_of };
         let runtime = Handle::current();
-        let common = Common { net, objects, gate, recheck, bound_within, deliver, notify, runtime };
+        let common = Common { net, objects, gate, recheck, bound_within, lands_within, deliver, notify, runtime };
         Self { common: Arc::new(common), state: Arc::default() }
     }
 
@@ -112,21 +130,20 @@ impl ExtenderClients {
         configured.configure(extenders);
     }
 
-    /// The profile was deleted. Its questions are answered no more; binds that were sent are followed to their end.
+    /// The profile was deleted: nothing is sent for it any more. Binds that were sent are followed to their end, and sent again once
+    /// a profile of this name has their extender.
     pub fn remove(&self, profile: &str) {
         let mut state = self.lock();
         state.wanted.remove(profile);
-        if let Some(removed) = state.profiles.remove(profile) {
+        if let Some(removed) = state.profiles.get(profile) {
             removed.configure(Vec::new());
-            state.deleted.push(removed);
         }
         self.tidy(&mut state);
     }
 
     /// Drops deleted profiles that have no call under way, and objects that only they wanted.
     fn tidy(&self, state: &mut State) {
-        let State { profiles, deleted, wanted, .. } = state;
-        deleted.retain(|profile| profile.is_busy());
+        let State { profiles, wanted, .. } = state;
         profiles.retain(|name, profile| wanted.contains_key(name) || profile.is_busy());
         let schedulers = wanted.values().flat_map(|sent| &sent.schedulers).cloned().collect();
         self.common.objects.store.want(schedulers, wanted.values().any(|sent| sent.nodes));

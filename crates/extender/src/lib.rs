@@ -56,7 +56,7 @@ pub use connector::{Connector, Stream, tcp};
 pub use contents::Contents;
 pub use endpoints::{follow_api_servers, read_api_servers};
 pub use error::Fault;
-pub use extender_clients::{BOUND_WITHIN, ExtenderClients, Options};
+pub use extender_clients::{BOUND_WITHIN, ExtenderClients, LANDS_WITHIN, Options};
 pub use objects::KeyOf;
 pub use profile_extenders::{Notice, Notify};
 pub use settings::{

@@ -46,6 +46,7 @@ pub(super) struct Common {
     pub(super) gate: Gate,
     pub(super) recheck: Arc<dyn Recheck>,
     pub(super) bound_within: Duration,
+    pub(super) lands_within: Duration,
     pub(super) deliver: Deliver,
     pub(super) notify: Notify,
     /// Workers ask from threads of their own; calls run here.
@@ -114,8 +115,10 @@ impl ProfileExtenders {
             match one {
                 Err(problem) => {
                     // A Secret that is no longer permitted must not be used: also not as it was read before.
-                    if matches!(problem, SettingsError::NotPermitted { .. }) {
-                        configured.extender = None;
+                    if matches!(problem, SettingsError::NotPermitted { .. })
+                        && let Some(extender) = configured.extender.take()
+                    {
+                        extender.withdraw();
                     }
                     configured.problem = Some(problem);
                 }
@@ -130,6 +133,9 @@ impl ProfileExtenders {
                 }
             }
             extenders.insert(name, configured);
+        }
+        for gone in old.into_values().filter_map(|configured| configured.extender) {
+            gone.withdraw();
         }
     }
 
@@ -192,25 +198,22 @@ impl ProfileExtenders {
     pub(super) fn bind(self: &Arc<Self>, worker: WorkerId, name: &Str, request: BindRequest) {
         let attempt = request.attempt;
         self.worker.store(worker.0, Ordering::Relaxed);
-        let found = match self.find(name) {
-            Ok(found) if !self.closing.is_cancelled() => found,
-            Ok(_) => return (self.common.deliver)(worker, Input::BindRevoked { attempt }),
-            Err(e) => {
-                let outcome = BindOutcome::Refused { code: None, message: e.message.to_string() };
-                return (self.common.deliver)(worker, Input::BindEnded { attempt, outcome });
-            }
-        };
+        if self.closing.is_cancelled() {
+            return (self.common.deliver)(worker, Input::BindRevoked { attempt });
+        }
+        let name = name.clone();
         let ticket = Arc::new(SendState::default());
         self.tickets().insert((worker, attempt), ticket.clone());
         let this = self.clone();
         let task = async move {
             let deliver = |outcome| (this.common.deliver)(worker, Input::BindEnded { attempt, outcome });
             let binder = ExtenderBind {
-                extender: &found,
+                find: &|| this.find(&name),
                 kube: &this.common.net.kube,
                 gate: &this.common.gate,
                 recheck: &*this.common.recheck,
                 bound_within: this.common.bound_within,
+                lands_within: this.common.lands_within,
                 budget: &this.budget,
                 request: &request,
                 ticket: &ticket,

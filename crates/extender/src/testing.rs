@@ -9,7 +9,7 @@ use super::store::ObjectStore;
 use berth_api::NodePayload;
 use berth_cluster::bind::{BindRequest, WorkerId};
 use berth_cluster::lease::Gate;
-use berth_cluster::recheck::Recheck;
+use berth_cluster::recheck::{Recheck, Shown};
 use berth_core::io::Input;
 use berth_core::model::PodKey;
 use berth_testing::{Asked, Reply, Scripted};
@@ -243,6 +243,8 @@ pub(super) struct Cluster {
     pub(super) node_deleted: AtomicBool,
     /// Whether binds are shown late, or never.
     pub(super) blind: AtomicBool,
+    /// What it shows of each pod, if not what was wanted.
+    pub(super) shown: Mutex<Option<Shown>>,
     /// Whether the next look at the watch panics.
     pub(super) panics: AtomicBool,
     /// Whether the next look at the node panics.
@@ -255,9 +257,12 @@ impl Recheck for Cluster {
         !self.node_deleted.load(Ordering::Relaxed)
     }
 
-    fn has_ended(&self, _: &BindRequest) -> bool {
+    fn shown(&self, request: &BindRequest) -> Shown {
         assert!(!self.panics.swap(false, Ordering::Relaxed), "a panic for the test");
-        !self.blind.load(Ordering::Relaxed)
+        if self.blind.load(Ordering::Relaxed) {
+            return Shown::Waits;
+        }
+        self.shown.lock().unwrap().clone().unwrap_or_else(|| Shown::On(request.node.clone()))
     }
 }
 
@@ -282,6 +287,15 @@ impl Rig {
         F: Fn(Asked) -> R + Send + Sync + 'static,
         R: Future<Output = Reply> + Send + 'static,
     {
+        Self::landing_within(super::LANDS_WITHIN, policy, api).await
+    }
+
+    /// As [`Self::with`]; calls that are given up may be carried out for so long.
+    pub(super) async fn landing_within<F, R>(lands_within: Duration, policy: AddressPolicy, api: F) -> Self
+    where
+        F: Fn(Asked) -> R + Send + Sync + 'static,
+        R: Future<Output = Reply> + Send + 'static,
+    {
         let api = Scripted::start(api).await;
         let (deliver, delivered) = mpsc::unbounded_channel();
         let (notify, notices) = mpsc::unbounded_channel();
@@ -299,6 +313,7 @@ impl Rig {
             gate: gate.clone(),
             recheck: cluster.clone(),
             bound_within: Duration::from_millis(300),
+            lands_within,
             deliver: Arc::new(move |worker, input| drop(deliver.send((worker, input)))),
             notify: Arc::new(move |notice| drop(notify.send(notice))),
         });

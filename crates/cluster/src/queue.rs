@@ -3,6 +3,7 @@
 use super::bind::{Leftover, WorkerId};
 use super::lease::Gate;
 use super::paced::Paced;
+use super::send::Kind;
 use super::write::{Jobs, Limits, Meaning, Patience, Pool, Progress, Slot, Tenant, Turns, WriteError, lock};
 use berth_core::io::{AttemptId, Deliver, Input};
 use berth_core::model::Str;
@@ -203,14 +204,14 @@ struct Noted<'a, J: Job> {
 }
 
 impl<J: Job> Progress for Noted<'_, J> {
-    fn answered(&self, namespace: &str) {
-        self.queue.lock().turns.answered(namespace);
+    fn answered(&self, namespace: &str, kind: &Kind) {
+        self.queue.lock().turns.answered(namespace, kind);
         self.queue.wake.notify_one();
     }
 
-    fn failed(&self, namespace: &str, error: &WriteError) {
+    fn failed(&self, namespace: &str, kind: &Kind, error: &WriteError) {
         let mut state = self.queue.lock();
-        state.turns.failed(namespace, error, Instant::now());
+        state.turns.failed(namespace, kind, error, Instant::now());
         // A refusal comes as fast as any answer.
         if !matches!(error.meaning, Meaning::Refused | Meaning::ReadBack) {
             state.turns.slow_down(&mut lock(self.slot), self.queue.slots);

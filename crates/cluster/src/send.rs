@@ -101,6 +101,14 @@ pub enum NoAnswer {
     Lost(String),
 }
 
+/// What a request does to which resource: by that webhooks are called, so that requests of one kind may hang while others are answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kind {
+    method: Method,
+    /// With its subresource.
+    resource: String,
+}
+
 /// A request that can be sent again as it is.
 #[derive(Debug, Clone)]
 pub struct Call {
@@ -126,6 +134,15 @@ impl Call {
 
     pub fn delete(uri: String, options: &Value) -> Self {
         Self { method: Method::DELETE, body: options.to_string().into(), ..Self::get(uri) }
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        let path: Vec<&str> = self.uri.split('?').next().unwrap_or_default().split('/').collect();
+        let part = |at: usize| path.get(at).copied().unwrap_or_default();
+        // After "/api/v1" or "/apis/<group>/<version>".
+        let first = if part(1) == "apis" { 4 } else { 3 };
+        let resource = if part(first) == "namespaces" && path.len() > first + 2 { first + 2 } else { first };
+        Kind { method: self.method.clone(), resource: format!("{}/{}", part(resource), part(resource + 2)) }
     }
 
     /// Sends it and reads the whole answer, so that the connection can be used again.
@@ -168,6 +185,23 @@ fn classify(error: &kube::Error) -> NoAnswer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_kind_of_a_request_is_its_method_and_its_resource_wherever_that_is() {
+        for (uri, want) in [
+            ("/api/v1/namespaces/ns/pods/p?timeout=4000ms", "pods/"),
+            ("/api/v1/namespaces/ns/pods/p/status?fieldManager=berth", "pods/status"),
+            ("/api/v1/namespaces/ns/pods/p/binding", "pods/binding"),
+            ("/api/v1/namespaces/ns/persistentvolumeclaims/c", "persistentvolumeclaims/"),
+            ("/api/v1/persistentvolumes/v", "persistentvolumes/"),
+            ("/api/v1/namespaces/ns", "namespaces/"),
+            ("/apis/events.k8s.io/v1/namespaces/ns/events?fieldManager=berth", "events/"),
+            ("/apis/events.k8s.io/v1/namespaces/ns/events/e", "events/"),
+        ] {
+            let Kind { method, resource } = Call::get(uri.to_owned()).kind();
+            assert_eq!((method, &*resource), (Method::GET, want), "{uri}");
+        }
+    }
 
     #[test]
     fn a_foreign_message_is_one_short_line_that_no_terminal_obeys() {

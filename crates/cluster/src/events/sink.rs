@@ -197,11 +197,12 @@ impl Shared {
 
     /// Returns the event if it is to be sent again, and after which pause.
     async fn write(&self, mut queued: Queued) -> Option<(Queued, Duration)> {
-        let sent = meaning(queued.call(&self.host).send(&self.client, TIMEOUT).await);
+        let call = queued.call(&self.host);
+        let sent = meaning(call.send(&self.client, TIMEOUT).await);
         let mut state = self.lock();
         match &sent {
-            Ok(_) => state.turns.answered(queued.namespace()),
-            Err(error) => state.turns.failed(queued.namespace(), error, Instant::now()),
+            Ok(_) => state.turns.answered(queued.namespace(), &call.kind()),
+            Err(error) => state.turns.failed(queued.namespace(), &call.kind(), error, Instant::now()),
         }
         let error = match sent {
             Ok(_) => {

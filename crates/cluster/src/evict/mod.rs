@@ -1,12 +1,14 @@
 //! The evictor: how the victims of a preemption are deleted.
 //!
 //! ```text
-//!  submit ─▶ queue ─▶ end lower nominations ─▶ all victims but the last, side by side ─▶ the last ─▶ deliver(EvictionEnded)
-//!                          a victim: PATCH DisruptionTarget ─▶ DELETE with its uid ─▶ event
-//!                                      │ timeout, reset, 5xx: GET, and while it is there and not terminating the same again
-//!                                      └ 404, another uid: it was deleted, which is all we wanted
+//!  submit ─▶ queue ─▶ all victims but the last, side by side ─▶ the last ─▶ deliver(EvictionEnded)
+//!              │           a victim: PATCH DisruptionTarget ─▶ DELETE with its uid ─▶ event
+//!              │                       │ timeout, reset, 5xx: GET, and while it is there and not terminating the same again
+//!              │                       └ 404, another uid: it was deleted, which is all we wanted
+//!              └ each nomination of lower priority, in the turns of its own namespace: PATCH, once
 //! ```
 //!
+//! The victims do not wait for the nominations, which may be many, and in namespaces that hang: in the ledger they have ended.
 //! Right before a victim is marked, and before it is deleted, the ledger is asked whether a pod still waits for it: the preemptor may have been
 //! deleted, or bound by someone else, while its evictions waited. A refusal stops the eviction before its last victim, so that the pod is tried again rather than left to wait for capacity
 //! that will not come. No victim is deleted by its name alone: another pod may have that name by now. Once the API
@@ -32,7 +34,7 @@ use crate::write::{
 };
 use berth_core::io::{AttemptId, EvictionOutcome, Input};
 use berth_core::ledger::PlacedPod;
-use berth_core::model::Str;
+use berth_core::model::{Pod, Str};
 use futures::StreamExt;
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
@@ -51,9 +53,14 @@ static NOT_ENDED: Paced = Paced::new();
 pub type Evictor = Writer<Eviction>;
 
 pub struct Eviction {
-    worker: WorkerId,
     profile: Str,
-    request: EvictRequest,
+    what: What,
+}
+
+enum What {
+    Evict(WorkerId, EvictRequest),
+    /// Ends the nomination of the pod to this node.
+    EndNomination(Arc<Pod>, Str),
 }
 
 /// What evictions are done with.
@@ -95,8 +102,13 @@ impl Evictor {
         Self::start(kit, gate, concurrency, deliver)
     }
 
+    /// Queues the evictions, whose outcome is delivered, and after them the ends of the nominations. Never blocks.
     pub fn submit(&self, worker: WorkerId, profile: &Str, request: EvictRequest) {
-        self.queue(Eviction { worker, profile: profile.clone(), request });
+        let ends = request.lower_priority.iter().map(|pod| What::EndNomination(pod.clone(), request.node.clone()));
+        let ends: Vec<What> = ends.collect();
+        for what in std::iter::once(What::Evict(worker, request)).chain(ends) {
+            self.queue(Eviction { profile: profile.clone(), what });
+        }
     }
 
     pub fn counters(&self) -> &Counters<EvictResult> {
@@ -108,7 +120,10 @@ impl Job for Eviction {
     type Kit = Kit;
 
     fn owner(&self) -> Option<(WorkerId, AttemptId)> {
-        Some((self.worker, self.request.attempt))
+        match &self.what {
+            What::Evict(worker, request) => Some((*worker, request.attempt)),
+            What::EndNomination(..) => None,
+        }
     }
 
     fn profile(&self) -> &Str {
@@ -117,8 +132,12 @@ impl Job for Eviction {
 
     /// The most important victim's namespace: its webhooks delay the deletions, and victims mostly share one.
     fn namespace(&self) -> &str {
-        let EvictRequest { victims, preemptor, .. } = &self.request;
-        victims.first().map_or(&preemptor.key.namespace, |victim| &victim.key.namespace)
+        match &self.what {
+            What::Evict(_, EvictRequest { victims, preemptor, .. }) => {
+                victims.first().map_or(&preemptor.key.namespace, |victim| &victim.key.namespace)
+            }
+            What::EndNomination(pod, _) => &pod.key.namespace,
+        }
     }
 
     fn pod(&self) -> Option<&Str> {
@@ -126,14 +145,42 @@ impl Job for Eviction {
     }
 
     fn failed(&self, why: &str) -> Option<Input> {
-        let left = self.request.victims.iter().map(|victim| victim.uid.clone()).collect();
+        let What::Evict(_, EvictRequest { attempt, victims, .. }) = &self.what else { return None };
+        let left = victims.iter().map(|victim| victim.uid.clone()).collect();
         let outcome = EvictionOutcome::Failed { code: None, message: format!("not evicted: {why}"), left };
-        Some(Input::EvictionEnded { attempt: self.request.attempt, outcome })
+        Some(Input::EvictionEnded { attempt: *attempt, outcome })
     }
 
     async fn run(self, kit: &Kit, progress: &dyn Progress) -> Option<Input> {
-        let outcome = Run { kit, profile: &self.profile, request: &self.request, progress }.run().await;
-        Some(Input::EvictionEnded { attempt: self.request.attempt, outcome })
+        match &self.what {
+            What::Evict(_, request) => {
+                let outcome = Run { kit, profile: &self.profile, request, progress }.run().await;
+                Some(Input::EvictionEnded { attempt: request.attempt, outcome })
+            }
+            What::EndNomination(pod, node) => {
+                kit.end_nomination(pod, node, progress).await;
+                None
+            }
+        }
+    }
+}
+
+impl Kit {
+    /// Ends the nomination of a pod to this node. Best effort: a test that fails means that someone else has written there.
+    async fn end_nomination(&self, pod: &Pod, node: &str, progress: &dyn Progress) {
+        if !self.link.gate.is_open() {
+            return;
+        }
+        let call = end_call(pod, node, self.link.timeout);
+        match self.link.send_for(&call, progress, &pod.key.namespace).await {
+            Ok(answer) => self.own.answered(&pod.uid, &answer, None, false),
+            Err(error) if error.code.is_none() => {
+                if let Some(left_out) = NOT_ENDED.line() {
+                    tracing::warn!(pod = %pod.key, error = error.message, left_out, "nomination not ended");
+                }
+            }
+            Err(_) => {}
+        }
     }
 }
 
@@ -156,7 +203,6 @@ struct Run<'a> {
 impl Run<'_> {
     async fn run(&self) -> EvictionOutcome {
         let request = self.request;
-        self.end_nominations().await;
         for victim in &request.taken_back {
             self.announce(victim, true);
         }
@@ -186,24 +232,6 @@ impl Run<'_> {
             tracing::warn!(preemptor = %request.preemptor.key, node = &*request.node, left = left.len(), message, left_out, "victims not evicted");
         }
         EvictionOutcome::Failed { code, message, left }
-    }
-
-    /// Ends the nominations of lower-priority pods to the node. Best effort: a test that fails means that someone else has
-    /// written there.
-    async fn end_nominations(&self) {
-        let link = &self.kit.link;
-        for pod in self.request.lower_priority.iter().take_while(|_| link.gate.is_open()) {
-            let call = end_call(pod, &self.request.node, link.timeout);
-            match link.send_for(&call, self.progress, &pod.key.namespace).await {
-                Ok(answer) => self.kit.own.answered(&pod.uid, &answer, None, false),
-                Err(error) if error.code.is_none() => {
-                    if let Some(left_out) = NOT_ENDED.line() {
-                        tracing::warn!(pod = %pod.key, error = error.message, left_out, "nomination not ended");
-                    }
-                }
-                Err(_) => {}
-            }
-        }
     }
 
     /// Evicts a victim unless the eviction of another one failed; an error without a failure was not begun.

@@ -261,7 +261,7 @@ async fn an_outcome_that_stays_unknown_is_a_failure() {
 }
 
 #[tokio::test]
-async fn lower_priority_nominations_end_first_and_their_failure_stops_nothing() {
+async fn nominations_of_lower_priority_end_beside_the_evictions_and_their_failure_stops_nothing() {
     let bench = Bench::start(|asked| async move {
         match (asked.content_type.contains("json-patch"), asked.path.contains("/low/")) {
             (true, true) => Reply::status(422, "another node by now"),
@@ -275,11 +275,14 @@ async fn lower_priority_nominations_end_first_and_their_failure_stops_nothing() 
     let of = lower_priority.clone();
     bench.evictor.submit(WORKER, &"profile".into(), EvictRequest { lower_priority, ..request(1, &["v"]) });
     until("an outcome", || !bench.inputs.lock().unwrap().is_empty()).await;
-    assert_eq!(bench.asked(), ["PATCH low/status", "PATCH lower/status", "PATCH v/status", "DELETE v"]);
-    assert_eq!(
-        bench.server.requests()[0].body[1],
-        json!({"op": "test", "path": "/status/nominatedNodeName", "value": "n1"})
-    );
+    until("all has ended", || bench.evictor.pending() == Pending { queued: 0, in_flight: 0 }).await;
+    let mut asked = bench.asked();
+    asked.sort();
+    assert_eq!(asked, ["DELETE v", "PATCH low/status", "PATCH lower/status", "PATCH v/status"]);
+    let ends = bench.server.requests().into_iter().filter(|one| one.content_type.contains("json-patch"));
+    for end in ends {
+        assert_eq!(end.body[1], json!({"op": "test", "path": "/status/nominatedNodeName", "value": "n1"}));
+    }
     let known = of.iter().map(|pod| bench.own.known(pod).nominated.is_some()).collect::<Vec<_>>();
     assert_eq!(known, [true, false], "the write of our own is known");
 }
@@ -451,4 +454,46 @@ async fn a_deletion_is_not_sent_again_once_nobody_waits() {
     let outcome = bench.evict(&["v"]).await;
     assert!(matches!(&outcome, EvictionOutcome::Failed { left, .. } if **left == ["uid-v".into()]), "{outcome:?}");
     assert_eq!(bench.asked(), ["PATCH v/status", "DELETE v"]);
+}
+
+/// A webhook on the status of pods hangs where the nominated pods are.
+#[tokio::test]
+async fn victims_do_not_wait_for_the_nominations_that_end() {
+    let server = Scripted::start(|asked| async move {
+        if asked.path.contains("/namespaces/hung/") { Reply::hang().await } else { ok() }
+    })
+    .await;
+    let bench = Bench::with(server, quick(), open_gate());
+    let nominated = |n| Arc::new(Pod { nominated_node: Some("n1".into()), ..pod("hung", &format!("low{n}")) });
+    let lower_priority = (0..64).map(nominated).collect();
+    bench.evictor.submit(WORKER, &"profile".into(), EvictRequest { lower_priority, ..request(1, &["a", "last"]) });
+    until("an outcome", || ended(&bench) == [AttemptId(1)]).await;
+    assert_eq!(bench.server.count("DELETE", "/last"), 1);
+    // Nor does the next preemption.
+    bench.evictor.submit(WORKER, &"profile".into(), request(2, &["v"]));
+    until("an outcome", || ended(&bench) == [AttemptId(1), AttemptId(2)]).await;
+}
+
+/// The marks of victims are answered, their deletions hang: once two have failed the namespace is tried with one victim at a time.
+#[tokio::test]
+async fn marks_that_succeed_do_not_hide_that_deletions_hang() {
+    let server =
+        Scripted::start(|asked| async move { if asked.method == "DELETE" { Reply::hang().await } else { ok() } }).await;
+    let patience = Patience { tries: 1, ..quick().patience };
+    let options = Options { concurrency: 8, timeout: Duration::from_millis(300), patience };
+    let bench = Bench::with(server, options, open_gate());
+    for attempt in 0..64 {
+        let request = request(attempt, &[&format!("v{attempt}")]);
+        bench.evictor.submit(WORKER, &"profile".into(), request);
+    }
+    until("the first and some more have failed", || ended(&bench).len() >= 7).await;
+    let asked = bench.asked();
+    let marks = asked.iter().enumerate().filter_map(|(at, one)| Some((at, one.strip_prefix("PATCH ")?)));
+    // Four side by side, and one more before the second of them has failed.
+    let marks: Vec<(usize, &str)> = marks.skip(4).collect();
+    for pair in marks.windows(2) {
+        let deletion = format!("DELETE {}", pair[0].1.trim_end_matches("/status"));
+        assert!(asked[pair[0].0..pair[1].0].contains(&deletion), "{asked:?}");
+    }
+    assert!(marks.len() > 2, "{asked:?}");
 }

@@ -343,8 +343,8 @@ impl Shared {
         let sent = self.link.send(call).await;
         let turns = &mut self.lock().turns;
         match &sent {
-            Ok(_) => turns.answered(&pod.key.namespace),
-            Err(error) => turns.failed(&pod.key.namespace, error, Instant::now()),
+            Ok(_) => turns.answered(&pod.key.namespace, &call.kind()),
+            Err(error) => turns.failed(&pod.key.namespace, &call.kind(), error, Instant::now()),
         }
         sent
     }

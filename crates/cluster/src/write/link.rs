@@ -1,6 +1,6 @@
 use super::{Meaning, PodRead, WriteError, meaning, read_pod};
 use crate::lease::Gate;
-use crate::send::{Answer, Call};
+use crate::send::{Answer, Call, Kind};
 use berth_core::model::{PodKey, Str};
 use kube::Client;
 use std::time::Duration;
@@ -56,8 +56,8 @@ impl Link {
     ) -> Result<Answer, WriteError> {
         let sent = self.send(call).await;
         match &sent {
-            Ok(_) => progress.answered(namespace),
-            Err(error) => progress.failed(namespace, error),
+            Ok(_) => progress.answered(namespace, &call.kind()),
+            Err(error) => progress.failed(namespace, &call.kind(), error),
         }
         sent
     }
@@ -65,10 +65,10 @@ impl Link {
 
 /// Receives the result of each request, so that a namespace whose requests fail is paused and takes no slot from others.
 pub trait Progress: Sync {
-    fn answered(&self, namespace: &str);
+    fn answered(&self, namespace: &str, kind: &Kind);
 
     /// Also where the error is an answer that shows that the namespace is well.
-    fn failed(&self, namespace: &str, error: &WriteError);
+    fn failed(&self, namespace: &str, kind: &Kind, error: &WriteError);
 }
 
 /// The repetition of one request until its outcome is known, while this process leads.

@@ -5,6 +5,7 @@
 mod counters;
 mod link;
 mod meaning;
+mod namespace;
 mod own;
 mod pod;
 mod pool;

@@ -4,20 +4,13 @@
 //! a webhook that hangs takes nothing from other namespaces. Nobody is at fault where no connection can be made: then
 //! everything waits. Pure: time is an argument.
 
+use super::namespace::Namespace;
 use super::{Meaning, WriteError};
+use crate::send::Kind;
 use berth_core::model::Str;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use tokio::time::Instant;
-
-/// Failures in a row after which a namespace is paused: one may be the fault of one object.
-const STRIKES: u32 = 2;
-
-/// First pause of a namespace; it doubles up to [`LONGEST_PAUSE`] while no request there succeeds.
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-
-/// Longest pause of a namespace, also where the API server asks for more: a wrong header must not stop it for hours.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// First pause of everything when no connection can be made; it doubles up to [`LONGEST_RECONNECT_PAUSE`].
 const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
@@ -52,42 +45,6 @@ pub(crate) struct Limits {
 pub(crate) struct Slot {
     namespace: Str,
     slow: bool,
-}
-
-#[derive(Debug, Default)]
-struct Namespace {
-    queued: usize,
-    /// Jobs under way in normal slots, and in those for namespaces that fail.
-    busy: usize,
-    slow: usize,
-    strikes: u32,
-    /// From the first pause until the next success.
-    pause: Option<Pause>,
-}
-
-#[derive(Debug)]
-struct Pause {
-    until: Instant,
-    next: Duration,
-}
-
-impl Namespace {
-    fn has_work(&self) -> bool {
-        self.queued + self.busy + self.slow > 0
-    }
-
-    fn pause(&mut self, now: Instant, asked: Option<Duration>) {
-        let pause = self.pause.get_or_insert(Pause { until: now, next: FIRST_PAUSE });
-        // All that fail within one pause make it longer once.
-        let own = if pause.until <= now {
-            let own = pause.next;
-            pause.next = (own * 2).min(LONGEST_PAUSE);
-            own
-        } else {
-            Duration::ZERO
-        };
-        pause.until = pause.until.max(now + own.max(asked.unwrap_or_default()).min(LONGEST_PAUSE));
-    }
 }
 
 /// The jobs of one profile.
@@ -241,8 +198,7 @@ impl<T: Tenant> Turns<T> {
     }
 
     fn tidy(&mut self, namespace: &str) {
-        let idle = |state: &Namespace| !state.has_work() && state.strikes == 0 && state.pause.is_none();
-        if self.namespaces.get(namespace).is_some_and(idle) {
+        if self.namespaces.get(namespace).is_some_and(Namespace::is_idle) {
             self.namespaces.remove(namespace);
         }
     }
@@ -297,8 +253,8 @@ impl<T: Tenant> Turns<T> {
             return Err(Some(until));
         }
         let (free, slow, share) = (slots.saturating_sub(self.busy), self.slow, self.limits.per_free_slot.max(1));
-        let may_start = |namespace: &Namespace| match &namespace.pause {
-            Some(pause) if pause.until > now => Err(Some(pause.until)),
+        let may_start = |namespace: &Namespace| match namespace.paused_until(now) {
+            Some(until) if until > now => Err(Some(until)),
             // It has failed and had no success since: one job shows whether it is well again.
             Some(_) if namespace.busy + namespace.slow > 0 || slow >= (slots / 2).max(1) => Err(None),
             Some(_) => Ok(true),
@@ -366,26 +322,21 @@ impl<T: Tenant> Turns<T> {
         self.change(&slot.namespace, |namespace| namespace.slow += 1);
     }
 
-    /// A request to the namespace was answered: it is well.
-    pub(crate) fn answered(&mut self, namespace: &str) {
+    /// A request of this kind to the namespace was answered: for such requests it is well.
+    pub(crate) fn answered(&mut self, namespace: &str, kind: &Kind) {
         self.reconnect_pause = RECONNECT_PAUSE;
         if let Some(state) = self.namespaces.get_mut(namespace) {
-            (state.strikes, state.pause) = (0, None);
+            state.answered(kind);
         }
         self.tidy(namespace);
     }
 
-    /// A request to the namespace failed.
-    pub(crate) fn failed(&mut self, namespace: &str, error: &WriteError, now: Instant) {
+    /// A request of this kind to the namespace failed.
+    pub(crate) fn failed(&mut self, namespace: &str, kind: &Kind, error: &WriteError, now: Instant) {
         match error.meaning {
-            Meaning::Refused | Meaning::ReadBack => self.answered(namespace),
-            Meaning::Later { .. } => self.change(namespace, |state| state.pause(now, error.pause)),
-            Meaning::Unknown => self.change(namespace, |state| {
-                state.strikes += 1;
-                if state.strikes >= STRIKES {
-                    state.pause(now, None);
-                }
-            }),
+            Meaning::Refused | Meaning::ReadBack => self.answered(namespace, kind),
+            Meaning::Later { .. } => self.change(namespace, |state| state.put_off(kind, now, error.pause)),
+            Meaning::Unknown => self.change(namespace, |state| state.unanswered(kind, now)),
             Meaning::NotSent if self.paused_until.is_none_or(|until| until <= now) => {
                 self.paused_until = Some(now + self.reconnect_pause);
                 self.reconnect_pause = (self.reconnect_pause * 2).min(LONGEST_RECONNECT_PAUSE);
@@ -397,7 +348,9 @@ impl<T: Tenant> Turns<T> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::namespace::LONGEST_PAUSE;
     use super::*;
+    use crate::send::Call;
 
     #[derive(Debug)]
     struct Job(Str, &'static str, u32);
@@ -422,6 +375,11 @@ mod tests {
 
     fn error(meaning: Meaning, pause: Option<u64>) -> WriteError {
         WriteError { meaning, code: None, pause: pause.map(Duration::from_secs), message: String::new() }
+    }
+
+    /// Of all requests here.
+    fn kind() -> Kind {
+        Call::get("/api/v1/namespaces/ns/pods/p".to_owned()).kind()
     }
 
     fn take(turns: &mut Turns<Job>, now: Instant) -> Option<(u32, Slot)> {
@@ -488,11 +446,11 @@ mod tests {
         for n in 0..9 {
             t.push(job("s", "bad", n));
         }
-        t.failed("bad", &error(Meaning::Unknown, None), now);
+        t.failed("bad", &kind(), &error(Meaning::Unknown, None), now);
         let slots: Vec<Slot> = std::iter::from_fn(|| take(&mut t, now)).map(|(_, slot)| slot).collect();
         assert_eq!(slots.len(), 4, "one failure may be that of one object");
         for slot in &slots {
-            t.failed("bad", &error(Meaning::Unknown, None), now);
+            t.failed("bad", &kind(), &error(Meaning::Unknown, None), now);
             t.ended(slot);
         }
         t.push(job("s", "good", 100));
@@ -504,12 +462,12 @@ mod tests {
             now = until;
             let (n, slot) = take(&mut t, now).unwrap();
             assert!(take(&mut t, now).is_none(), "one at a time");
-            t.failed("bad", &error(Meaning::Unknown, None), now);
+            t.failed("bad", &kind(), &error(Meaning::Unknown, None), now);
             t.ended(&slot);
             t.push(job("s", "bad", n));
         }
         assert_eq!(pauses, [500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
-        t.answered("bad");
+        t.answered("bad", &kind());
         assert_eq!(std::iter::from_fn(|| take(&mut t, now)).count(), 4, "well again");
     }
 
@@ -519,12 +477,12 @@ mod tests {
         for (n, namespace) in ["busy", "fine"].into_iter().enumerate() {
             t.push(job("s", namespace, n as u32));
         }
-        t.failed("busy", &error(Meaning::Later { doubtful: false, turned_away: false }, Some(7)), now);
-        t.failed("busy", &error(Meaning::Later { doubtful: false, turned_away: false }, Some(3_600)), now);
+        t.failed("busy", &kind(), &error(Meaning::Later { doubtful: false, turned_away: false }, Some(7)), now);
+        t.failed("busy", &kind(), &error(Meaning::Later { doubtful: false, turned_away: false }, Some(3_600)), now);
         assert_eq!(order(&mut t, now), [1]);
         let until = t.next(now, 8, |_| true).unwrap_err().unwrap();
         assert_eq!(until - now, LONGEST_PAUSE, "not for an hour");
-        t.failed("other", &error(Meaning::NotSent, None), until);
+        t.failed("other", &kind(), &error(Meaning::NotSent, None), until);
         assert_eq!(
             t.next(until, 8, |_| true).unwrap_err(),
             Some(until + RECONNECT_PAUSE),
@@ -540,7 +498,7 @@ mod tests {
         }
         let slots: Vec<Slot> = std::iter::from_fn(|| take(&mut t, now)).map(|(_, slot)| slot).collect();
         for mut slot in slots {
-            t.failed("hung", &error(Meaning::Unknown, None), now);
+            t.failed("hung", &kind(), &error(Meaning::Unknown, None), now);
             t.slow_down(&mut slot, 8);
         }
         assert_eq!((t.busy, t.slow), (0, 4));

@@ -154,7 +154,7 @@ fn filler(name: &str, node: &str) -> Value {
 }
 
 /// A pod that needs all of one node.
-fn wanting(name: &str, priority: &str, node: &str) -> Value {
+pub(super) fn wanting(name: &str, priority: &str, node: &str) -> Value {
     let mut pod = plain(name);
     pod["spec"]["priorityClassName"] = json!(priority);
     pod["spec"]["tolerations"] = json!([{"operator": "Exists"}]);

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use berth_lab::{ControlPlane, NodeSpec, Operator, Patch, for_each};
+use berth_lab::{ControlPlane, Extender, NodeSpec, Operator, Patch, for_each};
 use serde_json::{Value, json};
 
 use super::holds::{Holds, shown};
@@ -26,6 +26,9 @@ pub(super) const ELSEWHERE: [&str; 4] = ["hostile-1", "hostile-2", "hostile-3", 
 const MARK: &str = "made-by=hostile";
 
 const NODES: usize = 200;
+
+/// Of the operator: extenders of a case are on this machine.
+const OPTIONS: &[&str] = &["--extender-allow-http=127.0.0.1"];
 
 /// The neighbour's waits, the ledger's lock and the process' memory over some time.
 #[derive(Debug, Clone, Copy)]
@@ -50,6 +53,8 @@ pub(super) struct Stage {
     neighbour: Neighbour,
     /// What a case keeps open until it is over.
     pub(super) sockets: Mutex<Vec<TcpStream>>,
+    /// Extenders of a case, until it is over.
+    pub(super) extenders: Mutex<Vec<Extender>>,
     /// Holds of the ledger's lock up to the last figures.
     holds: Mutex<Holds>,
     /// Who led at the start, and how often that had changed.
@@ -66,7 +71,7 @@ impl Stage {
         plane
             .create_nodes(NODES, |i| NodeSpec::new(&format!("n{i}"), &format!("zone-{}", i % 3), "32", "128Gi"))
             .unwrap();
-        let operator = serving(&plane, "berth-0", &[]);
+        let operator = serving(&plane, "berth-0", OPTIONS);
         for (name, value) in [("hostile-low", 10), ("hostile-high", 1_000)] {
             let class = json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value});
             plane.api.post("/apis/scheduling.k8s.io/v1/priorityclasses", &class).unwrap();
@@ -80,6 +85,7 @@ impl Stage {
             operator,
             neighbour: Neighbour::start(&plane),
             sockets: Mutex::default(),
+            extenders: Mutex::default(),
             holds: Mutex::default(),
             led,
             plane,
@@ -119,7 +125,7 @@ impl Stage {
         if let Some(status) = self.operator.process.ended().unwrap() {
             let log = self.operator.process.log_tail(5);
             faults.push(format!("the process ended ({status}): {log}"));
-            self.operator = serving(&self.plane, "berth-0", &[]);
+            self.operator = serving(&self.plane, "berth-0", OPTIONS);
             self.led = leadership(&self.plane);
         }
         let led = leadership(&self.plane);
@@ -272,6 +278,8 @@ impl Stage {
             });
             gone.unwrap();
         }
+        // Not before their pods: a bind that was sent is followed as long as its pod is there.
+        self.extenders.lock().unwrap().clear();
         self.end_protection(&format!("/api/v1/namespaces/{HOSTILE}/persistentvolumeclaims"));
         self.end_protection("/api/v1/persistentvolumes");
     }

@@ -267,14 +267,21 @@ fn replicas_are_apart_go_one_at_a_time_and_leave_a_lost_node_soon() {
 #[test]
 fn times_of_the_lease_that_do_not_go_together_are_refused_before_they_are_installed() {
     for (times, named) in [
-        ("leaseDurationSeconds=14", "leaseDurationSeconds (14) must be at least 5 more than renewDeadlineSeconds (10)"),
+        (
+            "leaseDurationSeconds=12,operator.leaderElection.renewDeadlineSeconds=12",
+            "leaseDurationSeconds (12) must be more than renewDeadlineSeconds (12)",
+        ),
+        (
+            "leaseDurationSeconds=11",
+            "leaseDurationSeconds (11) must be more than 9, the seconds that a request may be under way",
+        ),
         ("retryPeriodSeconds=9", "renewDeadlineSeconds (10) must be more than 1.2 times retryPeriodSeconds (9)"),
         ("retryPeriodSeconds=0", "retryPeriodSeconds"),
     ] {
         let outcome = template(&["--set", &format!("operator.leaderElection.{times}")]);
         assert!(!outcome.success && outcome.stderr.contains(named), "{times}: {}", outcome.stderr);
     }
-    let quick = "leaseDurationSeconds=7,operator.leaderElection.renewDeadlineSeconds=2,operator.leaderElection.retryPeriodSeconds=1";
+    let quick = "leaseDurationSeconds=11,operator.leaderElection.renewDeadlineSeconds=2,operator.leaderElection.retryPeriodSeconds=1";
     assert!(template(&["--set", &format!("operator.leaderElection.{quick}")]).success);
 }
 

@@ -51,7 +51,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "DURATION", env = "BERTH_LEADER_ELECT_LEASE_DURATION", default_value = "15s")]
     leader_elect_lease_duration: berth_api::Duration,
 
-    /// How long after its last renewal the leader goes on.
+    /// How long after its last renewal the leader goes on. It stops to write earlier, 9s before the lease is over, until it is renewed.
     #[arg(long, value_name = "DURATION", env = "BERTH_LEADER_ELECT_RENEW_DEADLINE", default_value = "10s")]
     leader_elect_renew_deadline: berth_api::Duration,
 
@@ -345,7 +345,7 @@ mod tests {
             "--audit-interval=5",
             "--audit-interval=9s",
             "--leader-elect-retry-period=2",
-            "--leader-elect-lease-duration=14s",
+            "--leader-elect-lease-duration=11s",
             "--leader-elect-renew-deadline=2s",
         ] {
             assert!(parse(&[bad]).is_err(), "{bad}");

@@ -16,6 +16,7 @@ use super::{announce, debug, extenders, housekeeping, metrics, reviews, routing,
 use berth_cluster::bind::Deliver;
 use berth_cluster::client::{Clients, connect};
 use berth_cluster::lease::{Gate, LEASE_NAME, LeaseHandle, LeaseOptions, LeaseState, elect, is_taken};
+use berth_cluster::limits::REQUEST_LIMIT;
 use berth_cluster::recheck::Recheck;
 use berth_cluster::revisions::Revisions;
 use berth_cluster::watch::Patience;
@@ -34,8 +35,9 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// Longest wait for sent binds at the end; more than one bind's time limit.
-const LAND_WITHIN: Duration = Duration::from_millis(4_500);
+/// Longest wait at the end for what was sent: enough for a request that was sent last and gets no answer to come to its end. To leave the Lease
+/// to expire takes longer.
+const LAND_WITHIN: Duration = REQUEST_LIMIT.saturating_add(Duration::from_millis(500));
 
 /// A step of a worker, or a round of the task that looks after the profiles, that takes longer makes `/livez` fail. Both take
 /// milliseconds: what takes minutes hangs, and nothing but a restart helps. Long enough for somebody to read the status first.

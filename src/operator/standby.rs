@@ -44,6 +44,11 @@ pub(super) async fn await_leadership(
                 health.fail(Check::Leadership, format!("lease {lease} is held by {holder}, of another installation"));
                 health.set_role(format!("waiting: {holder} leads"));
             }
+            LeaseState::Deleted => {
+                tracing::warn!(lease, "the lease is gone: whoever held it may lead for as long as it lasted");
+                health.fail(Check::Leadership, format!("lease {lease} was deleted: whoever held it may still lead"));
+                health.set_role("waiting: the lease was deleted".to_owned());
+            }
             LeaseState::AnotherInstallation { holder } => another_installation(options, cx, health, &lease, &holder),
             LeaseState::Lost { reason } => return Err(OperatorError::LeaseLost(reason)),
             LeaseState::Released => return Err(OperatorError::LeaseLost("it was given back".to_owned())),

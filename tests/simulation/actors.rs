@@ -95,6 +95,12 @@ fn perform_step(world: &Arc<World>, step: Step, now: Instant) {
                 world.lock().store.compact(of);
             }
         }
+        Step::DeleteLease { begins } => {
+            let beside = world.act(By::Cluster, |inner| inner.lose_lease(begins, now));
+            if let Some((replica, back_at)) = beside {
+                operators::kill(world, replica, back_at);
+            }
+        }
         Step::Kill { operator, back_after } => operators::kill(world, operator, now + back_after),
         Step::Stop { operator, back_after } => operators::stop(world, operator, now + back_after),
         Step::ForeignBind { pod, node } => world.act(By::ForeignScheduler, |inner| inner.foreign_bind(pod, node, now)),

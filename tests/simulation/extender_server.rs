@@ -289,7 +289,8 @@ impl Call {
                 let late = self.late;
                 tokio::spawn(async move {
                     sleep(late).await;
-                    land(&world, operator, at, &binding, false)
+                    // It has said so, and is expected to.
+                    land(&world, operator, at, &binding, true)
                 });
                 json!({"Error": ""})
             }

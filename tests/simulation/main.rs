@@ -13,6 +13,7 @@ mod ends;
 mod extender_server;
 mod extenders;
 mod facts;
+mod leases;
 mod model;
 mod mutants;
 mod network;

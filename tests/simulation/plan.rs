@@ -127,6 +127,10 @@ pub(crate) enum Step {
         pods: Vec<PodPlan>,
         lag: Duration,
     },
+    /// The Lease is deleted; with a replica, once its process has begun anew for so long, if it does not lead.
+    DeleteLease {
+        begins: Option<(usize, Duration)>,
+    },
     Kill {
         operator: usize,
         back_after: Duration,
@@ -208,6 +212,7 @@ impl Plan {
         plan.draw_faults(&mut random);
         plan.draw_storage(&mut Random::new(seed).fork(4));
         plan.draw_budgets(&mut Random::new(seed).fork(5));
+        plan.draw_lost_leases(&mut Random::new(seed).fork(14));
         plan.draw_extenders(&mut Random::new(seed).fork(6));
         plan.draw_left_out(&mut Random::new(seed).fork(8));
         plan.steps.sort_by_key(|(at, _)| *at);

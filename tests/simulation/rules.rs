@@ -230,7 +230,7 @@ impl Rules {
     ) {
         if self.leader.is_none_or(|leader| leader == operator) {
             self.last_write.insert(operator, version);
-        } else if now < sent + TIME_LIMIT {
+        } else if now < sent + MAY_BIND_WITHIN {
             let what =
                 format!("operator {operator}: {what} is carried out by an extender after another took the Lease");
             self.breaks("S7", &what);

@@ -325,20 +325,6 @@ impl Inner {
         }
     }
 
-    fn lease_changed(&mut self) {
-        let lease = self.store.of(Of::Leases).objects.values().next();
-        let holder = lease.map(|lease| lease.text("/spec/holderIdentity").to_owned()).unwrap_or_default();
-        let leader = self.operators.iter().position(|operator| operator.holder == holder);
-        if leader != self.rules.leader {
-            self.trace.note(
-                &["lease"],
-                &[leader.map_or(u64::MAX, |one| one as u64)],
-                format_args!("lease: {leader:?}"),
-            );
-        }
-        self.rules.leads(leader);
-    }
-
     fn follow(&mut self, uid: &str, news: News, now: Instant) {
         if news == News::None {
             return;

@@ -87,6 +87,11 @@ namespace: {{ .Release.Namespace }}
 berth.scheduling.berth.dev
 {{- end -}}
 
+{{/* Name of the mark beside it, fixed in the binary as well. */}}
+{{- define "berth.leaseMarkName" -}}
+{{ include "berth.leaseName" . }}-mark
+{{- end -}}
+
 {{/* The Lease's times as arguments. The operator refuses times that do not go together: it is better said before it is installed. */}}
 {{- define "berth.leaderElection" -}}
 {{- with .Values.operator.leaderElection -}}
@@ -96,8 +101,11 @@ berth.scheduling.berth.dev
 {{- if le (mul 10 $deadline) (mul 12 $retry) -}}
 {{- fail (printf "operator.leaderElection.renewDeadlineSeconds (%d) must be more than 1.2 times retryPeriodSeconds (%d): raise it, or lower retryPeriodSeconds" $deadline $retry) -}}
 {{- end -}}
-{{- if lt $duration (add $deadline 5 | int) -}}
-{{- fail (printf "operator.leaderElection.leaseDurationSeconds (%d) must be at least 5 more than renewDeadlineSeconds (%d): raise it, or lower renewDeadlineSeconds" $duration $deadline) -}}
+{{- if le $duration $deadline -}}
+{{- fail (printf "operator.leaderElection.leaseDurationSeconds (%d) must be more than renewDeadlineSeconds (%d): raise it, or lower renewDeadlineSeconds" $duration $deadline) -}}
+{{- end -}}
+{{- if le (mul 10 (sub $duration 9)) (mul 12 $retry) -}}
+{{- fail (printf "operator.leaderElection.leaseDurationSeconds (%d) must be more than 9, the seconds that a request may be under way, by more than 1.2 times retryPeriodSeconds (%d): raise it, or lower retryPeriodSeconds" $duration $retry) -}}
 {{- end -}}
 - --leader-elect-lease-duration={{ $duration }}s
 - --leader-elect-renew-deadline={{ $deadline }}s

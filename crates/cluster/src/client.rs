@@ -119,6 +119,9 @@ pub enum Fault {
     /// 403: an RBAC rule is missing.
     #[error("403: may not {verb} {resource} ({message}); grant verb `{verb}` on `{resource}` (the chart's RBAC does)")]
     Forbidden { verb: &'static str, resource: &'static str, message: String },
+    /// 404, 409: the object is not there, or not as it was taken for.
+    #[error("{verb} {resource}: {message}")]
+    Conflict { verb: &'static str, resource: &'static str, message: String },
     #[error("{verb} {resource}: {message}")]
     Other { verb: &'static str, resource: &'static str, message: String },
 }
@@ -137,6 +140,7 @@ impl Fault {
         match code {
             401 => Self::Unauthenticated { verb, resource, message },
             403 => Self::Forbidden { verb, resource, message },
+            404 | 409 => Self::Conflict { verb, resource, message },
             _ => Self::Other { verb, resource, message },
         }
     }

@@ -17,6 +17,7 @@
 //!  served_crd  the definition as installed
 //!  revisions   the last good specs of profiles
 //!  send        one request and its plain answer
+//!  limits      how long a write may be under way
 //!  requests    how many of them there were, and how long their answers took to begin
 //!  paced       log lines that anybody can cause, so many a minute
 //! ```
@@ -37,6 +38,7 @@ pub mod events;
 pub mod evict;
 pub mod foreign;
 pub mod lease;
+pub mod limits;
 pub mod manifest;
 pub mod paced;
 pub mod prebind;

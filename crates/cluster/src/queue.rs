@@ -2,6 +2,7 @@
 
 use super::bind::{Leftover, WorkerId};
 use super::lease::Gate;
+use super::limits::WriteLimits;
 use super::paced::Paced;
 use super::send::Kind;
 use super::write::{Jobs, Limits, Meaning, Patience, Pool, Progress, Slot, Tenant, Turns, WriteError, lock};
@@ -20,6 +21,9 @@ static GIVEN_UP: Paced = Paced::new();
 pub trait Job: Send + 'static {
     /// What the jobs of one queue share.
     type Kit: Send + Sync + 'static;
+
+    /// Waits until nothing that they sent can land any more, but not beyond `end`. Returns how many requests still may.
+    fn land(kit: &Self::Kit, end: Instant) -> impl Future<Output = usize> + Send;
 
     /// Who waits for its outcome. A job without an owner only prepares for the next job of its pod, and is taken back with
     /// that one.
@@ -79,8 +83,7 @@ pub struct Options {
     /// Jobs under way at once, at least 1: half of what binds may take, since most jobs are a step before a bind. Jobs whose
     /// requests fail are not among them.
     pub concurrency: usize,
-    /// Longest wait for one answer; as for binds, below what is left of the Lease when leadership ends.
-    pub timeout: Duration,
+    pub limits: WriteLimits,
     /// For one request whose outcome is not known, or for which the API server asks for patience.
     pub patience: Patience,
 }
@@ -88,7 +91,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         let patience = Patience { tries: 6, pause: Duration::from_millis(250), longest: Duration::from_secs(10) };
-        Self { concurrency: 32, timeout: Duration::from_secs(4), patience }
+        Self { concurrency: 32, limits: WriteLimits::default(), patience }
     }
 }
 
@@ -155,17 +158,17 @@ impl<J: Job> Writer<J> {
         Pending { queued: state.turns.queued(), in_flight: state.turns.under_way() }
     }
 
-    /// Begins nothing more, waits for what was begun for at most `limit`, then cuts it off. The caller requeues
-    /// [`Leftover::unsent`]. Leadership must last until this returns.
+    /// Begins nothing more, and waits for at most `limit` for what was begun, which it then cuts off, and until nothing that was sent can land
+    /// any more. The caller requeues [`Leftover::unsent`]. Leadership must last until this returns.
     pub async fn shutdown(&self, limit: Duration) -> Leftover {
-        let queue = &self.0;
+        let (queue, end) = (&self.0, Instant::now() + limit);
         let unsent = {
             let mut state = queue.lock();
             state.closed = true;
             state.turns.extract(|_| true).iter().filter_map(|job| job.0.owner()).collect()
         };
         let unsettled = queue.cut_off(limit, &queue.landed, || queue.lock().turns.under_way()).await;
-        Leftover { unsent, unsettled, may_land: unsettled }
+        Leftover { unsent, unsettled, may_land: J::land(&queue.kit, end).await }
     }
 }
 

@@ -145,6 +145,13 @@ impl Call {
         Kind { method: self.method.clone(), resource: format!("{}/{}", part(resource), part(resource + 2)) }
     }
 
+    /// The same write, which the API server gives up after `limit`.
+    #[must_use]
+    pub(crate) fn given_up_after(&self, limit: Duration) -> Self {
+        let separator = if self.uri.contains('?') { '&' } else { '?' };
+        Self { uri: format!("{}{separator}timeout={}ms", self.uri, limit.as_millis()), ..self.clone() }
+    }
+
     /// Sends it and reads the whole answer, so that the connection can be used again.
     pub async fn send(&self, client: &Client, timeout: Duration) -> Result<Answer, NoAnswer> {
         let request = Request::builder()

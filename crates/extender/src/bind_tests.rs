@@ -27,7 +27,13 @@ enum Seen {
 
 impl Truth {
     fn unbound() -> Self {
-        Self(Arc::new(Mutex::new(Seen::Pod(json!({"metadata": {"uid": "uid-p"}, "spec": {}})))))
+        let truth = Self(Arc::new(Mutex::new(Seen::Code(404))));
+        truth.unbind();
+        truth
+    }
+
+    fn unbind(&self) {
+        *self.0.lock().unwrap() = Seen::Pod(json!({"metadata": {"uid": "uid-p"}, "spec": {}}));
     }
 
     fn bind(&self, node: &str) {
@@ -44,8 +50,13 @@ impl Truth {
 
     /// Calls that are given up may be carried out for so long.
     async fn landing_within(&self, lands_within: Duration) -> Rig {
+        self.rig_that_waits((Duration::from_millis(300), lands_within)).await
+    }
+
+    /// Waits for so long for a pod of which success was answered, and for a call that was given up.
+    async fn rig_that_waits(&self, times: (Duration, Duration)) -> Rig {
         let truth = self.clone();
-        Rig::landing_within(lands_within, local(), move |asked| {
+        Rig::that_waits(times, local(), move |asked| {
             assert_eq!((asked.method.as_str(), asked.path.as_str()), ("GET", "/api/v1/namespaces/ns/pods/p"));
             let reply = truth.0.lock().unwrap().clone();
             async move {
@@ -314,6 +325,41 @@ async fn a_process_that_ends_looks_whether_an_extender_told_the_truth() {
         let left = rig.clients.shutdown(Duration::from_secs(5)).await;
         assert_eq!((left.unsent.len(), left.unsettled), (0, 0));
         assert_eq!(rig.outcome().await == BindOutcome::Bound, is_true);
+    }
+}
+
+/// The successor must not begin while an extender may bind, whatever it has answered; and need not wait any longer.
+#[tokio::test]
+async fn a_process_that_ends_awaits_a_bind_that_an_extender_may_still_make() {
+    for answer in [Act::Json(json!({})), Act::Reset] {
+        for binds in [true, false] {
+            let answer = answer.clone();
+            let server = Server::start(move |_| answer.clone()).await;
+            let truth = Truth::unbound();
+            truth.code(500);
+            let mut rig = truth.rig_that_waits((Duration::from_mins(1), LANDS_WITHIN)).await;
+            rig.cluster.blind.store(true, Ordering::Relaxed);
+            rig.configure(settings(&server.url(), SHORT * 20));
+            rig.bind(1);
+            assert_eq!(rig.outcome().await, BindOutcome::Unknown, "nothing shows how it ended");
+
+            let (clients, limit) = (rig.clients.clone(), if binds { SHORT * 100 } else { SHORT * 5 });
+            let mut end = Box::pin(async move { clients.shutdown(limit).await });
+            assert!(futures::poll!(&mut end).is_pending(), "from now on it ends");
+            truth.unbind();
+            let reads = rig.api.requests().len();
+            until("it is read while it ends", || rig.api.requests().len() >= reads + 2).await;
+            if binds {
+                truth.bind("n1");
+            }
+            let left = end.await;
+            let may_land = usize::from(!binds);
+            assert_eq!((left.unsent.len(), left.unsettled, left.may_land), (0, may_land, may_land));
+            if binds {
+                assert_eq!(rig.outcome().await, BindOutcome::Bound);
+            }
+            assert_eq!(server.asked().len(), 1, "nobody is asked again");
+        }
     }
 }
 

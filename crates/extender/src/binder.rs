@@ -5,6 +5,9 @@
 //! again with the same arguments, with the settings that are in force then. What ends such a bind is the pod; or the pod read back
 //! unbound when nothing that was sent can land any more, and a definite answer of the extender, or that the profile has it no more.
 //! An extender that gives no answer ends nothing, however long that takes.
+//!
+//! A process that ends makes no more calls, and reads the pods back until each shows how its bind ended, or has not shown it for as long as an
+//! extender may take: until then its successor must not begin.
 
 use super::READ_TIMEOUT;
 use super::budget::Budget;
@@ -154,9 +157,9 @@ impl ExtenderBind<'_> {
             }
             self.ticket.doubt();
             unknown();
-            let _sooner = tokio::time::timeout(pause, self.closing.cancelled()).await;
+            self.pause(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
-            ended = AssertUnwindSafe(self.settle()).catch_unwind().await;
+            ended = AssertUnwindSafe(self.settle()).catch_unwind().await.map(Some);
         }
     }
 
@@ -181,7 +184,7 @@ impl ExtenderBind<'_> {
         let request = self.request;
         tracing::debug!(pod = %request.pod.key, node = %request.node, why, "bind outcome of the extender unknown");
         unknown();
-        self.settle().await
+        Some(self.settle().await)
     }
 
     async fn call(&self) -> Result<(), Failure> {
@@ -216,8 +219,8 @@ impl ExtenderBind<'_> {
         BindOutcome::Refused { code: None, message }
     }
 
-    /// The extender has answered that it bound the pod: waits until that shows. A process that ends looks at once: an extender's word
-    /// alone must not be announced as a fact.
+    /// The extender has answered that it bound the pod: waits until that shows. A process that ends reads the pod at once: an extender's word
+    /// alone must not be announced as a fact, and it may bind the pod late.
     async fn confirm(&self, unknown: impl FnOnce() + Send) -> Option<BindOutcome> {
         let (answered, mut unknown) = (Instant::now(), Some(unknown));
         let mut pause = FIRST_LOOK;
@@ -229,14 +232,12 @@ impl ExtenderBind<'_> {
                 Shown::On(node) => return Some(BindOutcome::BoundElsewhere { node: node.clone() }),
                 Shown::Waits | Shown::Gone => {}
             }
-            let closes = self.closing.is_cancelled();
-            let is_late = closes || answered.elapsed() >= self.bound_within;
+            let is_late = answered.elapsed() >= self.bound_within;
             // Whether a pod that is gone was bound before, nobody knows; one on a node that is not known counts as gone, too.
-            if is_late || shown == Shown::Gone {
+            if is_late || shown == Shown::Gone || self.closing.is_cancelled() {
                 match read_back(self.kube, READ_TIMEOUT, self.request).await {
                     Found::Settled(outcome) => return Some(outcome),
                     Found::Unbound if is_late => return Some(self.lied(answered.elapsed())),
-                    Found::Unread if closes => return None,
                     Found::Unbound | Found::Unread => {}
                 }
             }
@@ -245,9 +246,25 @@ impl ExtenderBind<'_> {
             {
                 unknown();
             }
-            let _sooner = tokio::time::timeout(pause, self.closing.cancelled()).await;
+            self.pause(pause).await;
             pause = (pause * 2).min(LONGEST_LOOK);
         }
+    }
+
+    /// Waits, and not longer than until the process begins to end.
+    async fn pause(&self, pause: Duration) {
+        if self.closing.is_cancelled() {
+            return tokio::time::sleep(pause).await;
+        }
+        let _sooner = tokio::time::timeout(pause, self.closing.cancelled()).await;
+    }
+
+    fn not_bound(&self, after: Duration) -> BindOutcome {
+        let BindRequest { node, extender, .. } = self.request;
+        let (extender, seconds) = (extender.as_deref().unwrap_or_default(), after.as_secs());
+        let message =
+            format!("extender {extender} was asked to bind the pod to {node}; {seconds} s later it is not bound");
+        BindOutcome::Refused { code: None, message }
     }
 
     fn lied(&self, after: Duration) -> BindOutcome {
@@ -263,25 +280,24 @@ impl ExtenderBind<'_> {
     }
 
     /// Brings a bind of unknown outcome to its end.
-    async fn settle(&self) -> Option<BindOutcome> {
+    async fn settle(&self) -> BindOutcome {
         let mut sent = Sent { lands_until: Instant::now() + self.lands_within, last: Instant::now(), success: None };
         let mut pause = FIRST_PAUSE;
         loop {
-            tokio::select! {
-                () = self.closing.cancelled() => return None,
-                () = tokio::time::sleep(pause) => {}
-            }
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            self.pause(pause).await;
+            pause = (pause * 2).min(if self.closing.is_cancelled() { LONGEST_LOOK } else { LONGEST_PAUSE });
             let asked = Instant::now();
             match read_back(self.kube, READ_TIMEOUT, self.request).await {
-                Found::Settled(outcome) => return Some(outcome),
+                Found::Settled(outcome) => return outcome,
                 Found::Unread => continue,
                 Found::Unbound => {}
             }
-            if !self.recheck.is_same_node(self.request) {
-                // A call without an answer may still be under way at the extender.
-                if sent.last.elapsed() >= self.bound_within {
-                    return Some(self.node_gone());
+            // A call without an answer may still be under way at the extender.
+            let is_late = asked >= sent.last + self.bound_within;
+            let closes = self.closing.is_cancelled();
+            if closes || !self.recheck.is_same_node(self.request) {
+                if is_late {
+                    return if closes { self.not_bound(sent.last.elapsed()) } else { self.node_gone() };
                 }
                 continue;
             }
@@ -289,17 +305,17 @@ impl ExtenderBind<'_> {
             let may_land = asked < sent.lands_until;
             if let Some(success) = sent.success.filter(|_| !may_land) {
                 if asked >= success + self.bound_within {
-                    return Some(self.lied(success.elapsed()));
+                    return self.lied(success.elapsed());
                 }
                 continue;
             }
             self.wait_for_gate().await;
             if self.closing.is_cancelled() {
-                return None;
+                continue;
             }
             let had_success = sent.success.is_some();
             if let Some(outcome) = self.call_again(&mut sent, may_land).await {
-                return Some(outcome);
+                return outcome;
             }
             if sent.success.is_some() && !had_success {
                 // It should show now.

@@ -11,6 +11,7 @@ use super::store::ObjectStore;
 use berth_api::NodePayload;
 use berth_cluster::bind::{Deliver, Leftover};
 use berth_cluster::lease::Gate;
+use berth_cluster::limits::REQUEST_LIMIT;
 use berth_cluster::recheck::Recheck;
 use berth_core::io::{AttemptId, BindRequest, ExtenderRequest, WorkerId};
 use berth_core::model::Str;
@@ -19,8 +20,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::runtime::Handle;
 
-/// Long enough for any watch that is not broken, short enough for the pod to be tried again soon.
-pub const BOUND_WITHIN: Duration = Duration::from_secs(10);
+/// Long enough for any watch that is not broken, short enough for the pod to be tried again soon. As long as any request may be under way: what
+/// an extender is asked to bind while the gate is open, and binds within this time, is bound before another process leads.
+pub const BOUND_WITHIN: Duration = REQUEST_LIMIT;
 
 /// For so long after we gave up a call of a bind the extender may still carry it out. An extender is a process of somebody else, and
 /// nothing bounds it; this is how long an API server works on a request (`--request-timeout`), so that what an extender had sent to it
@@ -192,7 +194,8 @@ impl ExtenderClients {
         self.lock().profiles.get(profile).map_or(0, |profile| profile.budget.reserved())
     }
 
-    /// Ends questions at once, and binds that were sent within `limit`. The caller requeues [`Leftover::unsent`].
+    /// Ends questions at once, makes no more calls that bind, and waits for at most `limit` until all that were made have come to an end, as the
+    /// pods show. The caller requeues [`Leftover::unsent`].
     pub async fn shutdown(&self, limit: Duration) -> Leftover {
         let profiles = {
             let mut state = self.lock();
@@ -210,7 +213,7 @@ impl ExtenderClients {
             let (unsent, unsettled) = profile.cut_off();
             left.unsent.extend(unsent);
             left.unsettled += unsettled;
-            // A call without an answer may take an extender as long as it likes.
+            // Of each the pod is not bound, and the extender was asked to bind it not long ago, or has not answered.
             left.may_land += unsettled;
         }
         left

@@ -287,11 +287,15 @@ impl Rig {
         F: Fn(Asked) -> R + Send + Sync + 'static,
         R: Future<Output = Reply> + Send + 'static,
     {
-        Self::landing_within(super::LANDS_WITHIN, policy, api).await
+        Self::that_waits((Duration::from_millis(300), super::LANDS_WITHIN), policy, api).await
     }
 
-    /// As [`Self::with`]; calls that are given up may be carried out for so long.
-    pub(super) async fn landing_within<F, R>(lands_within: Duration, policy: AddressPolicy, api: F) -> Self
+    /// One in which a pod must be bound so long after an answer of success, and a call that is given up may be carried out for so long.
+    pub(super) async fn that_waits<F, R>(
+        (bound_within, lands_within): (Duration, Duration),
+        policy: AddressPolicy,
+        api: F,
+    ) -> Self
     where
         F: Fn(Asked) -> R + Send + Sync + 'static,
         R: Future<Output = Reply> + Send + 'static,
@@ -312,7 +316,7 @@ impl Rig {
             key_of: Arc::new(|uid| Some(PodKey { namespace: "ns".into(), name: uid.strip_prefix("uid-")?.into() })),
             gate: gate.clone(),
             recheck: cluster.clone(),
-            bound_within: Duration::from_millis(300),
+            bound_within,
             lands_within,
             deliver: Arc::new(move |worker, input| drop(deliver.send((worker, input)))),
             notify: Arc::new(move |notice| drop(notify.send(notice))),

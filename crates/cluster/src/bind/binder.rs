@@ -80,7 +80,7 @@ impl Binder {
         let state =
             State { schedule: Schedule::new(&options), unknown: Unknown::new(options.unknown_limit), closed: false };
         let shared = Shared {
-            link: Link { client, gate: gate.clone(), timeout: options.timeout },
+            link: Link::new(client, gate.clone(), options.limits),
             recheck,
             deliver,
             state: Mutex::new(state),
@@ -164,15 +164,15 @@ impl Binder {
         shared.lock().closed = true;
         let landed = wait_until(&shared.landed, || shared.lock().sent() == 0);
         let in_time = tokio::time::timeout_at(end, landed).await.is_ok();
-        // A request without an answer may land for as long as the API server may take for it.
-        let doubt = shared.lock().doubtful().max().map(|last| last + self.0.link.timeout);
+        // A request without an answer may land for a while.
+        let doubt = shared.lock().doubtful().max().map(|last| shared.link.over(last));
         if let Some(over) = doubt.filter(|_| in_time) {
             tokio::time::sleep_until(over.min(end)).await;
         }
         shared.abort();
         let mut state = shared.lock();
         let now = Instant::now();
-        let may_land = state.doubtful().filter(|sent| *sent + shared.link.timeout > now).count() + state.sent();
+        let may_land = state.doubtful().filter(|given_up| shared.link.over(*given_up) > now).count() + state.sent();
         let mut left = Leftover { may_land, ..Leftover::default() };
         for worker in state.schedule.workers() {
             left.unsent.extend(state.schedule.revoke(worker, |_| true).into_iter().map(|attempt| (worker, attempt)));
@@ -229,7 +229,7 @@ impl State {
         self.schedule.in_flight() + self.unknown.trying()
     }
 
-    /// When each request was sent that nobody waits for and that may have been carried out.
+    /// When each request was given up that may have been carried out.
     fn doubtful(&self) -> impl Iterator<Item = Instant> {
         self.schedule.items().chain(self.unknown.items()).filter_map(|item| item.doubt)
     }
@@ -320,7 +320,7 @@ impl Shared {
         if !self.link.gate.is_open() {
             return Step::Later;
         }
-        match self.link.send(&bind_call(&item.request, self.link.timeout)).await {
+        match self.link.send(&bind_call(&item.request)).await {
             Ok(_) => {
                 self.counters.count(BindResult::Bound);
                 let schedule = &mut self.lock().schedule;
@@ -379,14 +379,14 @@ impl Shared {
     }
 
     async fn read_back(&self, item: &Item) -> Found {
-        read_back(&self.link.client, self.link.timeout, &item.request).await
+        read_back(&self.link.client, self.link.answer_limit(), &item.request).await
     }
 
     /// Ends a bind whose node was deleted, or made anew under its name, since it was judged. `unbound`: when the pod was
     /// not bound; an earlier request may land for a while.
     fn node_gone(&self, item: &Item, unbound: Instant) -> Step {
         let BindRequest { pod, node, .. } = &item.request;
-        match item.doubt.map(|doubt| doubt + self.link.timeout) {
+        match item.doubt.map(|given_up| self.link.over(given_up)) {
             Some(over) if unbound < over => Step::Open(Some(over)),
             _ => {
                 tracing::info!(pod = %pod.key, %node, "not bound: the node was deleted or replaced");
@@ -399,7 +399,7 @@ impl Shared {
 
     /// A refusal is definite only when no earlier request of the same bind can land any more.
     fn refused(&self, item: &Item, error: WriteError) -> Step {
-        match item.doubt.map(|doubt| doubt + self.link.timeout) {
+        match item.doubt.map(|given_up| self.link.over(given_up)) {
             Some(over) if Instant::now() < over => Step::Open(Some(over)),
             _ => Step::Done(BindOutcome::Refused { code: error.code, message: error.message }),
         }

@@ -23,13 +23,13 @@ pub use outcome::{Found, read_back};
 
 pub use berth_core::io::{BindRequest, Deliver, Paused, WorkerId};
 
+use crate::limits::WriteLimits;
 use crate::write::results;
 use berth_core::io::AttemptId;
 use berth_core::model::Str;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -37,16 +37,14 @@ pub struct Options {
     pub concurrency: usize,
     /// Binds a second, not capped if `None`.
     pub qps: Option<f64>,
-    /// Longest wait for one answer. Below the Lease's duration less its renew deadline, so that nothing that we sent
-    /// lands after a successor has started.
-    pub timeout: Duration,
+    pub limits: WriteLimits,
     /// Binds of unknown outcome from which on their namespaces are paused; from twice as many on, everything.
     pub unknown_limit: usize,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { concurrency: 64, qps: None, timeout: Duration::from_secs(4), unknown_limit: 128 }
+        Self { concurrency: 64, qps: None, limits: WriteLimits::default(), unknown_limit: 128 }
     }
 }
 

@@ -39,10 +39,10 @@ fn found(read: PodRead, request: &BindRequest) -> Found {
     }
 }
 
-/// The POST of a Binding with the pod's uid as precondition. The API server gives up when we do.
-pub(super) fn bind_call(request: &BindRequest, timeout: Duration) -> Call {
+/// The POST of a Binding with the pod's uid as precondition.
+pub(super) fn bind_call(request: &BindRequest) -> Call {
     let key = &request.pod.key;
-    let uri = format!("{}/binding?fieldManager=berth&timeout={}ms", pod_path(key), timeout.as_millis());
+    let uri = format!("{}/binding?fieldManager=berth", pod_path(key));
     let binding = json!({
         "apiVersion": "v1",
         "kind": "Binding",

@@ -38,7 +38,7 @@ pub(super) struct Item {
     pub(super) request: BindRequest,
     /// Definite answers that asked for another try.
     pub(super) tries: u32,
-    /// When the last request of unknown outcome was sent: it may still land.
+    /// When the last request of unknown outcome was given up: it may still land.
     pub(super) doubt: Option<Instant>,
     /// Whether the worker knows that the outcome is unknown.
     pub(super) reported: bool,

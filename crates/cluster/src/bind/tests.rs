@@ -8,6 +8,7 @@ use berth_core::io::{BindOutcome, Input};
 use serde_json::json;
 use std::future::Future;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 const W1: WorkerId = WorkerId(1);
 const W2: WorkerId = WorkerId(2);
@@ -21,7 +22,7 @@ struct Rig {
 }
 
 fn quick() -> Options {
-    Options { timeout: Duration::from_millis(300), ..Options::default() }
+    Options { limits: Duration::from_millis(300).into(), ..Options::default() }
 }
 
 impl Rig {
@@ -410,7 +411,7 @@ async fn a_bind_whose_task_panics_is_read_back_and_loses_neither_its_slot_nor_it
 
 #[tokio::test]
 async fn shutdown_gives_back_the_unsent_and_awaits_the_sent() {
-    let options = Options { concurrency: 1, timeout: Duration::from_secs(10), ..quick() };
+    let options = Options { concurrency: 1, limits: Duration::from_secs(10).into(), ..quick() };
     let rig = Rig::new(options, |_| async {
         tokio::time::sleep(Duration::from_millis(200)).await;
         Reply::status(201, "")
@@ -430,7 +431,7 @@ async fn shutdown_gives_back_the_unsent_and_awaits_the_sent() {
 
 #[tokio::test]
 async fn shutdown_does_not_wait_for_ever() {
-    let options = Options { timeout: Duration::from_secs(60), ..quick() };
+    let options = Options { limits: Duration::from_secs(60).into(), ..quick() };
     let rig = Rig::new(options, |_| Reply::hang()).await;
     rig.submit(W1, 1, "ns");
     until("sent", || rig.server.requests().len() == 1).await;
@@ -499,7 +500,7 @@ async fn a_bind_of_unknown_outcome_is_not_repeated_to_a_node_that_was_deleted() 
 
 #[tokio::test]
 async fn a_request_that_may_still_land_keeps_a_bind_to_a_deleted_node_open() {
-    let options = Options { timeout: Duration::from_secs(1), ..quick() };
+    let options = Options { limits: Duration::from_secs(1).into(), ..quick() };
     let rig = Rig::new(options, |asked| async move {
         match (asked.number, is_bind(&asked)) {
             (_, true) => Reply::hang().await,
@@ -519,7 +520,7 @@ async fn a_request_that_may_still_land_keeps_a_bind_to_a_deleted_node_open() {
 async fn shutdown_awaits_repeats_and_what_may_still_land() {
     let hung = Arc::new(AtomicBool::new(true));
     let hangs = hung.clone();
-    let options = Options { timeout: Duration::from_secs(10), ..quick() };
+    let options = Options { limits: Duration::from_secs(10).into(), ..quick() };
     let rig = Rig::new(options, move |asked| {
         let hangs = hangs.clone();
         async move {
@@ -543,7 +544,7 @@ async fn shutdown_awaits_repeats_and_what_may_still_land() {
     assert_eq!(rig.outcomes(2).await, [BindOutcome::Unknown, BindOutcome::Bound]);
 
     for (limit, may_land) in [(Duration::from_millis(50), 1), (Duration::from_secs(20), 0)] {
-        let options = Options { timeout: Duration::from_millis(1_000), ..quick() };
+        let options = Options { limits: Duration::from_millis(1_000).into(), ..quick() };
         let rig = Rig::new(options, |asked| async move {
             if is_bind(&asked) { Reply::status(500, "who knows") } else { Reply::status(500, "no answer") }
         })
@@ -557,7 +558,7 @@ async fn shutdown_awaits_repeats_and_what_may_still_land() {
 
 #[tokio::test]
 async fn a_namespace_of_which_binds_are_unknown_gets_few_slots() {
-    let options = Options { timeout: Duration::from_secs(60), ..quick() };
+    let options = Options { limits: Duration::from_secs(60).into(), ..quick() };
     let rig = Rig::new(options, |asked| async move {
         let is_early = (0..4).any(|attempt| asked.path.contains(&format!("/pods/p{attempt}/")));
         match asked.path.contains("/namespaces/slow/") {
@@ -582,7 +583,7 @@ async fn a_namespace_of_which_binds_are_unknown_gets_few_slots() {
 
 #[tokio::test]
 async fn a_namespace_that_hangs_leaves_slots_to_others_from_the_first_request_on() {
-    let options = Options { timeout: Duration::from_secs(60), ..quick() };
+    let options = Options { limits: Duration::from_secs(60).into(), ..quick() };
     let rig = Rig::new(options, |asked| async move {
         if asked.path.contains("/namespaces/hung/") { Reply::hang().await } else { Reply::status(201, "") }
     })

@@ -41,7 +41,7 @@ use kube::Client;
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use tokio::time::Instant;
 
 /// Victims of one request that are evicted side by side. After the scheduler's parallelism upstream.
 const SIDE_BY_SIDE: usize = 16;
@@ -96,8 +96,8 @@ impl Evictor {
         events: Option<EventSink>,
         deliver: Deliver,
     ) -> Self {
-        let Options { concurrency, timeout, patience } = options;
-        let link = Link { client, gate: gate.clone(), timeout };
+        let Options { concurrency, limits, patience } = options;
+        let link = Link::new(client, gate.clone(), limits);
         let kit = Kit { link, patience, own, recheck, events, counters: Counters::default() };
         Self::start(kit, gate, concurrency, deliver)
     }
@@ -118,6 +118,10 @@ impl Evictor {
 
 impl Job for Eviction {
     type Kit = Kit;
+
+    async fn land(kit: &Kit, end: Instant) -> usize {
+        kit.link.land(end).await
+    }
 
     fn owner(&self) -> Option<(WorkerId, AttemptId)> {
         match &self.what {
@@ -171,7 +175,7 @@ impl Kit {
         if !self.link.gate.is_open() {
             return;
         }
-        let call = end_call(pod, node, self.link.timeout);
+        let call = end_call(pod, node);
         match self.link.send_for(&call, progress, &pod.key.namespace).await {
             Ok(answer) => self.own.answered(&pod.uid, &answer, None, false),
             Err(error) if error.code.is_none() => {
@@ -271,12 +275,11 @@ impl Run<'_> {
     }
 
     async fn evict(&self, victim: &PlacedPod) -> Result<Sent, Failure> {
-        let timeout = self.kit.link.timeout;
         if !victim.preempted {
             if let Some(needless) = self.needless(victim) {
                 return Ok(needless);
             }
-            let mark = mark_call(self.request, victim, timeout);
+            let mark = mark_call(self.request, victim);
             // A mark of unknown outcome is not read back: a second one does no harm.
             if let Sent::Deleted = self.send(&mark, victim, false).await? {
                 return Ok(Sent::Deleted);
@@ -285,7 +288,7 @@ impl Run<'_> {
         if let Some(needless) = self.needless(victim) {
             return Ok(needless);
         }
-        self.send(&delete_call(victim, timeout), victim, true).await
+        self.send(&delete_call(victim), victim, true).await
     }
 
     /// Why the victim need not be evicted, as far as is known here.
@@ -356,7 +359,7 @@ impl Run<'_> {
 
 /// Sets the condition that states why the victim is deleted. After `PreemptPod` in
 /// `pkg/scheduler/framework/preemption/executor.go`.
-fn mark_call(request: &EvictRequest, victim: &PlacedPod, timeout: Duration) -> Call {
+fn mark_call(request: &EvictRequest, victim: &PlacedPod) -> Call {
     let patch = json!({
         "metadata": {"uid": *victim.uid},
         "status": {"conditions": [{
@@ -367,11 +370,11 @@ fn mark_call(request: &EvictRequest, victim: &PlacedPod, timeout: Duration) -> C
             "lastTransitionTime": format!("{:.0}", Timestamp::now()),
         }]},
     });
-    Call::patch(status_uri(&victim.key, timeout), "application/strategic-merge-patch+json", &patch)
+    Call::patch(status_uri(&victim.key), "application/strategic-merge-patch+json", &patch)
 }
 
 /// Deletes the victim, and no other pod of its name, with its own grace period.
-fn delete_call(victim: &PlacedPod, timeout: Duration) -> Call {
+fn delete_call(victim: &PlacedPod) -> Call {
     let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": *victim.uid}});
-    Call::delete(format!("{}?timeout={}ms", pod_path(&victim.key), timeout.as_millis()), &options)
+    Call::delete(pod_path(&victim.key), &options)
 }

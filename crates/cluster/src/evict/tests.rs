@@ -1,16 +1,18 @@
 use super::*;
+use crate::limits::WriteLimits;
 use crate::scripted::{Asked, Cluster, Inputs, Reply, Scripted, inbox, open, open_gate, pod, until};
 use berth_core::ledger::{Ledger, PodState};
 use berth_core::model::Pod;
 use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
 
 const WORKER: WorkerId = WorkerId(1);
 
 fn quick() -> Options {
     let patience = Patience { tries: 3, pause: Duration::from_millis(1), longest: Duration::from_secs(10) };
-    Options { concurrency: 4, timeout: Duration::from_secs(20), patience }
+    Options { concurrency: 4, limits: Duration::from_secs(20).into(), patience }
 }
 
 struct Bench {
@@ -239,7 +241,7 @@ async fn a_server_that_hangs_is_asked_what_became_of_it_and_then_again() {
         }
     })
     .await;
-    let bench = Bench::with(server, Options { timeout: Duration::from_millis(300), ..quick() }, open_gate());
+    let bench = Bench::with(server, Options { limits: Duration::from_millis(300).into(), ..quick() }, open_gate());
     assert_eq!(bench.evict(&["v"]).await, EvictionOutcome::Done);
     assert_eq!(bench.asked(), ["PATCH v/status", "DELETE v", "GET v", "DELETE v"]);
 }
@@ -433,6 +435,29 @@ async fn a_shutdown_counts_evictions_that_are_cut_off() {
     assert_eq!((left.unsent.len(), left.unsettled, left.may_land), (0, 1, 1));
 }
 
+/// Nobody waits for it any more, and the API server may carry it out all the same.
+#[tokio::test]
+async fn a_deletion_that_was_given_up_may_land_for_a_while() {
+    let short = Duration::from_millis(50);
+    for (lands, may_land) in [(Duration::from_mins(1), 1), (short, 0)] {
+        let server = Scripted::start(|asked| async move {
+            match &*asked.method {
+                "DELETE" => Reply::hang().await,
+                "GET" => seen("uid-v", false),
+                _ => ok(),
+            }
+        })
+        .await;
+        let patience = Patience { tries: 1, ..quick().patience };
+        let limits = WriteLimits::from(short).landing_within(lands);
+        let bench = Bench::with(server, Options { limits, patience, ..quick() }, open_gate());
+        let outcome = bench.evict(&["v"]).await;
+        assert!(failed(&outcome).0.contains("not known in 1 tries"), "{outcome:?}");
+        let left = bench.evictor.shutdown(short * 2).await;
+        assert_eq!((left.unsettled, left.may_land), (0, may_land));
+    }
+}
+
 #[tokio::test]
 async fn a_deletion_is_not_sent_again_once_nobody_waits() {
     let cluster: Arc<std::sync::Mutex<Option<Arc<Cluster>>>> = Arc::default();
@@ -480,7 +505,7 @@ async fn marks_that_succeed_do_not_hide_that_deletions_hang() {
     let server =
         Scripted::start(|asked| async move { if asked.method == "DELETE" { Reply::hang().await } else { ok() } }).await;
     let patience = Patience { tries: 1, ..quick().patience };
-    let options = Options { concurrency: 8, timeout: Duration::from_millis(300), patience };
+    let options = Options { concurrency: 8, limits: Duration::from_millis(300).into(), patience };
     let bench = Bench::with(server, options, open_gate());
     for attempt in 0..64 {
         let request = request(attempt, &[&format!("v{attempt}")]);

@@ -1,10 +1,8 @@
 //! What to do about the Lease, from what was seen of it and when. Pure: no clock, no I/O.
 
+use crate::limits::{LANDS_WITHIN, REQUEST_LIMIT};
 use std::time::Duration;
 use tokio::time::Instant;
-
-/// How long a request that needs leadership may be under way: no writer waits longer for an answer.
-const REQUEST_LIMIT: Duration = Duration::from_secs(5);
 
 /// client-go's jitter of the retry period, which must leave a renewal its time before the deadline.
 const JITTER: f64 = 1.2;
@@ -25,9 +23,13 @@ pub enum TimingError {
     )]
     DeadlineTooShort { deadline: Duration, retry: Duration },
     #[error(
-        "--leader-elect-lease-duration={duration:?} must be longer than --leader-elect-renew-deadline={deadline:?} by at least {REQUEST_LIMIT:?}, the time that a request of a leader that lost it may still take: raise the duration, or lower the deadline"
+        "--leader-elect-lease-duration={duration:?} must be longer than --leader-elect-renew-deadline={deadline:?}: raise the duration, or lower the deadline"
     )]
     LeaseTooShort { duration: Duration, deadline: Duration },
+    #[error(
+        "--leader-elect-lease-duration={duration:?} must be longer than {REQUEST_LIMIT:?}, the time that a request may be under way, by more than 1.2 times --leader-elect-retry-period={retry:?}: raise the duration, or lower the retry period"
+    )]
+    NoTimeToSend { duration: Duration, retry: Duration },
 }
 
 /// The times of leadership. `renew_deadline` < `duration`, `retry` < `renew_deadline`.
@@ -35,20 +37,22 @@ pub enum TimingError {
 pub struct Timing {
     /// How long others wait, after the last change that they saw, before they take over.
     pub duration: Duration,
-    /// How long after its last renewal the holder goes on; it writes nothing later.
+    /// How long after its last renewal the holder goes on to lead. It sends nothing that needs leadership later than [`Timing::sends_for`].
     pub renew_deadline: Duration,
     /// How often to renew, and to look whether it is free.
     pub retry: Duration,
     /// How long a request for the Lease first waits for its answer; after it the next one goes over a new connection.
     pub answer_within: Duration,
-    /// How long a request of a process that was killed may still land: a container restarted in its pod waits this
-    /// long before it takes over from the one before it. At most `duration`.
+    /// How long after the look at the gate a write may be carried out.
     pub request_limit: Duration,
+    /// How long after the end of a process that was killed its writes may be carried out: a container restarted in its pod waits this
+    /// long before it takes over from the one before it. At most `duration`.
+    pub dead_after: Duration,
 }
 
 impl Timing {
-    /// The times as options give them, with the relations that kube-scheduler demands, and one more: nothing that a leader sent
-    /// may land once its successor has begun.
+    /// The times as options give them, with the relations that kube-scheduler demands, and one more: between two renewals there is time to
+    /// send what cannot land any more once a successor has begun.
     pub fn new(duration: Duration, renew_deadline: Duration, retry: Duration) -> Result<Self, TimingError> {
         if retry < Duration::from_millis(100) {
             return Err(TimingError::NoRetry(retry));
@@ -59,11 +63,26 @@ impl Timing {
         if renew_deadline <= retry.mul_f64(JITTER) {
             return Err(TimingError::DeadlineTooShort { deadline: renew_deadline, retry });
         }
-        if duration < renew_deadline + REQUEST_LIMIT {
+        if duration <= renew_deadline {
             return Err(TimingError::LeaseTooShort { duration, deadline: renew_deadline });
         }
+        if duration.saturating_sub(REQUEST_LIMIT) <= retry.mul_f64(JITTER) {
+            return Err(TimingError::NoTimeToSend { duration, retry });
+        }
         let answer_within = (renew_deadline / 5).min(Duration::from_secs(2)).max(retry.min(Duration::from_secs(1)));
-        Ok(Self { duration, renew_deadline, retry, answer_within, request_limit: REQUEST_LIMIT })
+        Ok(Self {
+            duration,
+            renew_deadline,
+            retry,
+            answer_within,
+            request_limit: REQUEST_LIMIT,
+            dead_after: LANDS_WITHIN,
+        })
+    }
+
+    /// How long after its last renewal a leader sends: what it sends last is over when another may lead.
+    pub(crate) fn sends_for(&self) -> Duration {
+        self.renew_deadline.min(self.duration.saturating_sub(self.request_limit))
     }
 }
 
@@ -75,6 +94,7 @@ impl Default for Timing {
             retry: Duration::from_secs(2),
             answer_within: Duration::from_secs(2),
             request_limit: REQUEST_LIMIT,
+            dead_after: LANDS_WITHIN,
         }
     }
 }
@@ -112,11 +132,15 @@ pub struct Observed {
     pub holder_since: Instant,
     /// Whether the present holder renewed while this process looked on.
     pub renewed: bool,
+    /// What there was last, if there is no Lease any more.
+    pub gone: Option<Record>,
+    /// Whether it is known that there never was a Lease: nobody has led yet.
+    pub is_first: bool,
 }
 
 impl Observed {
     pub fn first(record: Option<Record>, now: Instant) -> Self {
-        Self { record, since: now, holder_since: now, renewed: false }
+        Self { record, since: now, holder_since: now, renewed: false, gone: None, is_first: false }
     }
 
     /// An unchanged record keeps its age.
@@ -124,12 +148,18 @@ impl Observed {
     pub fn next(self, record: Option<Record>, now: Instant) -> Self {
         match (&self.record, &record) {
             (Some(old), Some(new)) if old.version == new.version => self,
-            (Some(old), Some(new)) if old.holder == new.holder => {
-                Self { record, since: now, holder_since: self.holder_since, renewed: true }
-            }
+            (Some(old), Some(new)) if old.holder == new.holder => Self { record, since: now, renewed: true, ..self },
             (None, None) => self,
-            _ => Self::first(record, now),
+            (_, None) => Self { gone: self.record, ..Self::first(None, now) },
+            (_, Some(_)) => Self::first(record, now),
         }
+    }
+
+    /// Until when a Lease that is not there counts as held: it was deleted, and whoever held it may have renewed it right before. `None` if
+    /// nobody can have held one.
+    fn held_until_though_gone(&self, timing: &Timing) -> Option<Instant> {
+        let longest = self.gone.as_ref().map_or(Duration::ZERO, |record| record.duration).max(timing.duration);
+        (!self.is_first).then_some(self.since + longest)
     }
 
     /// The identity of another installation that has renewed for longer than one lease duration while we looked on: it lives.
@@ -142,7 +172,7 @@ impl Observed {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// There is no Lease: create it with us as holder.
+    /// There is no Lease, and nobody may lead without one any more: create it with us as holder.
     Create,
     /// It is free or expired, or a write of ours took it and the answer was lost: replace it with us as holder.
     Acquire,
@@ -163,12 +193,15 @@ pub fn decide(seen: &Observed, leading_since_renewal: Option<Instant>, now: Inst
         }
         return if seen.record.is_some() { Decision::Renew } else { Decision::Create };
     }
-    let Some(record) = &seen.record else { return Decision::Create };
-    if !matches!(record.holder, Holder::Other(_)) {
-        return Decision::Acquire;
+    let (free, held_until) = match &seen.record {
+        None => (Decision::Create, seen.held_until_though_gone(timing)),
+        Some(Record { holder: Holder::Other(_), duration, .. }) => (Decision::Acquire, Some(seen.since + *duration)),
+        Some(_) => (Decision::Acquire, None),
+    };
+    match held_until.filter(|until| *until > now) {
+        Some(until) => Decision::Wait(timing.retry.min(until - now)),
+        None => free,
     }
-    let held_until = seen.since + record.duration;
-    if now >= held_until { Decision::Acquire } else { Decision::Wait(timing.retry.min(held_until - now)) }
 }
 
 #[cfg(test)]
@@ -195,7 +228,8 @@ mod tests {
         let ours = Some(record("me", "1"));
         let free = Some(record("", "1"));
         let rows = [
-            ("no lease", None, None, 0, Decision::Create),
+            ("no lease", None, None, 0, Decision::Wait(secs(2))),
+            ("no lease for as long as whoever held one may go on", None, None, 15, Decision::Create),
             ("released", free, None, 0, Decision::Acquire),
             ("ours by a write without an answer", ours.clone(), None, 0, Decision::Acquire),
             ("another's, just seen", other.clone(), None, 0, Decision::Wait(secs(2))),
@@ -222,6 +256,25 @@ mod tests {
         assert_eq!(decide(&seen, None, start + secs(16), &timing), Decision::Wait(secs(2)));
         let seen = seen.next(Some(record("other", "2")), start + secs(28));
         assert_eq!(decide(&seen, None, start + secs(29), &timing), Decision::Acquire);
+    }
+
+    #[tokio::test]
+    async fn a_lease_that_was_deleted_counts_as_held_for_its_duration_from_then_on() {
+        let (start, timing) = (Instant::now(), Timing::default());
+        let longer = Record { duration: secs(20), ..record("other", "1") };
+        for (last, until) in [(record("other", "1"), 34), (longer, 39), (record("", "1"), 34), (record("me", "1"), 34)]
+        {
+            let seen = Observed::first(Some(last), start).next(None, start + secs(19)).next(None, start + secs(25));
+            assert_eq!(decide(&seen, None, start + secs(19), &timing), Decision::Wait(secs(2)));
+            assert_eq!(decide(&seen, None, start + secs(until - 1), &timing), Decision::Wait(secs(1)));
+            assert_eq!(decide(&seen, None, start + secs(until), &timing), Decision::Create);
+            let again = seen.next(Some(record("other", "2")), start + secs(33));
+            assert_eq!(decide(&again, None, start + secs(34), &timing), Decision::Wait(secs(2)), "it was made again");
+        }
+        let first = Observed { is_first: true, ..Observed::first(None, start) };
+        assert_eq!(decide(&first, None, start, &timing), Decision::Create, "there was none to be deleted");
+        let seen = first.next(Some(record("other", "1")), start).next(None, start);
+        assert_eq!(decide(&seen, None, start, &timing), Decision::Wait(secs(2)), "there was one since");
     }
 
     #[tokio::test]
@@ -253,14 +306,15 @@ mod tests {
     fn times_that_no_election_can_keep_are_refused_with_their_flags() {
         let ms = Duration::from_millis;
         assert_eq!(Timing::new(secs(15), secs(10), secs(2)), Ok(Timing::default()));
-        let quick = Timing::new(secs(7), secs(2), ms(500)).unwrap();
+        let quick = Timing::new(secs(10), secs(2), ms(500)).unwrap();
         assert!(quick.answer_within < quick.renew_deadline / 2, "{quick:?}");
         for (duration, deadline, retry, names) in [
             (secs(15), secs(10), secs(0), ["--leader-elect-retry-period", "2s"]),
             (ms(15_500), secs(10), secs(2), ["--leader-elect-lease-duration", "whole seconds"]),
             (secs(7_200), secs(10), secs(2), ["--leader-elect-lease-duration", "at most 3600s"]),
             (secs(15), ms(2_400), secs(2), ["--leader-elect-renew-deadline", "--leader-elect-retry-period"]),
-            (secs(14), secs(10), secs(2), ["--leader-elect-lease-duration", "--leader-elect-renew-deadline"]),
+            (secs(15), secs(15), secs(2), ["--leader-elect-lease-duration", "--leader-elect-renew-deadline"]),
+            (secs(11), secs(10), secs(2), ["--leader-elect-lease-duration", "--leader-elect-retry-period"]),
             (secs(10), secs(15), secs(2), ["--leader-elect-lease-duration", "--leader-elect-renew-deadline"]),
         ] {
             let error = Timing::new(duration, deadline, retry).unwrap_err().to_string();

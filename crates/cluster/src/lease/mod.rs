@@ -2,7 +2,8 @@
 //!
 //! [`decide`] is pure; [`elect`] reads and writes as it says, on a thread of its own, and moves the [`Gate`], which every write that needs
 //! leadership asks right before it is sent. The Lease is not fencing: a request that was sent before leadership ended
-//! may still land, which is why every request's time limit is shorter than what is left until a successor may start.
+//! may still land. So the gate shuts so long before another may lead as a request may be under way ([`limits`](crate::limits)), and opens
+//! again if the Lease is renewed in time.
 
 mod decide;
 mod elector;
@@ -23,9 +24,14 @@ use tokio::time::Instant;
 /// The Lease's name in whatever namespace: one for all installations, so that two notice each other.
 pub const LEASE_NAME: &str = "berth.scheduling.berth.dev";
 
+/// The name of the mark beside it, a Lease that nobody holds: since it was made, somebody may lead.
+pub const MARK_NAME: &str = "berth.scheduling.berth.dev-mark";
+
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct State {
     leased_until: Option<Instant>,
+    /// Nothing is sent from then on, `None` for from now on.
+    sends_until: Option<Instant>,
     /// What is kept of the cluster is as new as leadership.
     admitted: bool,
     /// We led once and do not any more.
@@ -50,9 +56,19 @@ impl Gate {
         Self(Arc::new(watch::Sender::new(State::default())))
     }
 
-    /// Leadership lasts until then; a time in the past shuts the gate. The Lease calls this at each renewal.
+    /// Leadership lasts until then, and writes may be sent as long; a time in the past shuts the gate.
     pub fn lease_until(&self, until: Instant) {
-        self.0.send_modify(|state| state.leased_until = Some(until));
+        self.lease(until, until);
+    }
+
+    /// Leadership lasts until then, and writes may be sent until `sends_until`. The Lease calls this at each renewal.
+    pub(crate) fn lease(&self, until: Instant, sends_until: Instant) {
+        self.0.send_modify(|state| (state.leased_until, state.sends_until) = (Some(until), Some(sends_until)));
+    }
+
+    /// No write may be sent until the next renewal: it is in doubt who leads.
+    pub(crate) fn pause(&self) {
+        self.0.send_modify(|state| state.sends_until = None);
     }
 
     /// The barrier after taking over is behind us: writes may be sent.
@@ -69,7 +85,10 @@ impl Gate {
 
     /// Whether a write may be sent at this moment.
     pub fn is_open(&self) -> bool {
-        self.0.borrow().admitted && self.leads()
+        let state = *self.0.borrow();
+        let now = Instant::now();
+        state.admitted
+            && [state.leased_until, state.sends_until].into_iter().all(|until| until.is_some_and(|at| now < at))
     }
 
     /// Whether leadership lasts at this moment, whatever is known of the cluster: for what says how things stand.
@@ -123,5 +142,21 @@ mod tests {
         assert!(gate.leads() && !gate.is_over(), "it leads all the same");
         gate.shut();
         assert!(gate.is_over());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn sends_nothing_for_the_last_part_of_leadership_nor_while_it_is_in_doubt() {
+        let (gate, secs) = (Gate::new(), Duration::from_secs);
+        gate.admit();
+        let renew = || gate.lease(Instant::now() + secs(10), Instant::now() + secs(6));
+        renew();
+        tokio::time::advance(secs(6)).await;
+        assert!(!gate.is_open() && gate.leads() && !gate.is_over());
+        renew();
+        assert!(gate.is_open(), "what was read is as new as leadership still");
+        gate.pause();
+        assert!(!gate.is_open() && gate.leads() && !gate.is_over());
+        renew();
+        assert!(gate.is_open());
     }
 }

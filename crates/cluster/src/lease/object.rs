@@ -1,12 +1,25 @@
-//! What is read from a Lease object beside the fields that every Lease has.
+//! What is read from a Lease object beside the fields that every Lease has, and the mark beside it.
 
+use super::MARK_NAME;
 use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::ObjectMeta;
 
 /// The annotation that names the installation of the Lease's holder: its replicas share it, two installations do not.
 pub(super) const INSTALLATION: &str = "scheduling.berth.dev/installation";
 
 /// The annotation in which a leader that ends in order says how much of the cluster it had seen.
 pub(super) const LAST_SEEN: &str = "scheduling.berth.dev/last-seen";
+
+/// The annotation of the mark that tells people what it is for.
+const WHY: &str = "scheduling.berth.dev/why";
+
+/// The mark, as it is made once and never written again.
+pub(super) fn mark() -> Lease {
+    let why = "An operator has led here. Where this is missing and the Lease, too, whoever starts leads at once: do not delete it while one runs.";
+    let annotations = Some([(WHY.to_owned(), why.to_owned())].into());
+    let metadata = ObjectMeta { name: Some(MARK_NAME.to_owned()), annotations, ..ObjectMeta::default() };
+    Lease { metadata, spec: None }
+}
 
 /// What the last leader left when it released this Lease. It names the time of the release: an older version, which leaves
 /// annotations alone, may have held the Lease since.

@@ -32,6 +32,7 @@ use berth_core::io::{AttemptId, Input, VolumesOutcome};
 use berth_core::model::{Pod, Str};
 use kube::Client;
 use nomination::nominate_call;
+use tokio::time::Instant;
 use write::{Found, Target, Write};
 
 /// Times a nomination is sent: a second one where the pod had changed meanwhile.
@@ -76,9 +77,9 @@ impl PreBinder {
     /// Starts the tasks on the current tokio runtime. `client` must be one without retries. Writes to pods are noted in
     /// `own`.
     pub fn new(client: Client, options: Options, gate: Gate, own: OwnWrites, deliver: Deliver) -> Self {
-        let Options { concurrency, timeout, patience } = options;
+        let Options { concurrency, limits, patience } = options;
         let kit = Kit {
-            link: Link { client, gate: gate.clone(), timeout },
+            link: Link::new(client, gate.clone(), limits),
             patience,
             own,
             volumes: Counters::default(),
@@ -120,6 +121,10 @@ impl Work {
 
 impl Job for Work {
     type Kit = Kit;
+
+    async fn land(kit: &Kit, end: Instant) -> usize {
+        kit.link.land(end).await
+    }
 
     fn owner(&self) -> Option<(WorkerId, AttemptId)> {
         match &self.what {
@@ -187,7 +192,7 @@ impl Kit {
         namespace: &str,
         progress: &dyn Progress,
     ) -> Result<(), (WriteResult, Failure)> {
-        let call = write.call(self.link.timeout);
+        let call = write.call();
         let failed = |failure| Err((WriteResult::Failed, failure));
         let mut tries = self.link.tries(self.patience, progress, namespace);
         loop {
@@ -228,7 +233,7 @@ impl Kit {
             if !self.link.gate.is_open() || version.is_empty() {
                 break;
             }
-            let call = nominate_call(pod, &node, &version, self.link.timeout);
+            let call = nominate_call(pod, &node, &version);
             match self.link.send_for(&call, progress, &pod.key.namespace).await {
                 Ok(answer) => {
                     self.nominations.count(WriteResult::Written);
@@ -259,7 +264,7 @@ impl Kit {
         if !self.link.gate.is_open() {
             return self.nominations.count(WriteResult::Failed);
         }
-        let call = end_call(pod, &node, self.link.timeout);
+        let call = end_call(pod, &node);
         let result = match self.link.send_for(&call, progress, &pod.key.namespace).await {
             Ok(answer) => {
                 self.own.answered(&pod.uid, &answer, None, false);

@@ -12,7 +12,7 @@ const WORKER: WorkerId = WorkerId(1);
 
 fn quick() -> Options {
     let patience = Patience { tries: 3, pause: Duration::from_millis(1), longest: Duration::from_secs(10) };
-    Options { concurrency: 4, timeout: Duration::from_secs(20), patience }
+    Options { concurrency: 4, limits: Duration::from_secs(20).into(), patience }
 }
 
 struct Bench {
@@ -361,7 +361,8 @@ async fn slots_are_free_again_while_a_namespace_that_hangs_is_tried() {
         if asked.path.contains("/namespaces/hung") { Reply::hang().await } else { Reply::json(200, json!({})) }
     })
     .await;
-    let bench = Bench::with(server, Options { timeout: Duration::from_millis(300), ..Options::default() }, open_gate());
+    let bench =
+        Bench::with(server, Options { limits: Duration::from_millis(300).into(), ..Options::default() }, open_gate());
     // More namespaces than slots.
     for attempt in 0..40 {
         bench.pre_binder.submit(WORKER, &"profile".into(), request_in(&format!("hung{attempt}"), attempt));

@@ -4,7 +4,6 @@ use crate::send::{Answer, Call};
 use crate::write::WriteError;
 use berth_core::model::{BindingWrite, ProvisionWrite, Str};
 use serde_json::{Value, json};
-use std::time::Duration;
 
 /// Marks for the volume controller that a volume's claim was chosen for it, and not named by an administrator.
 const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
@@ -70,10 +69,8 @@ impl Write {
         }
     }
 
-    /// The request; the API server gives up when we do.
-    pub(super) fn call(&self, timeout: Duration) -> Call {
-        let uri = format!("{}?fieldManager=berth&timeout={}ms", self.path, timeout.as_millis());
-        Call::patch(uri, "application/merge-patch+json", &self.patch)
+    pub(super) fn call(&self) -> Call {
+        Call::patch(format!("{}?fieldManager=berth", self.path), "application/merge-patch+json", &self.patch)
     }
 
     pub(super) fn read_call(&self) -> Call {

@@ -13,6 +13,7 @@ mod tests;
 
 use crate::bind::Leftover;
 use crate::lease::Gate;
+use crate::limits::WriteLimits;
 use crate::paced::Paced;
 use crate::send::{Answer, Call, plain};
 use crate::write::{
@@ -40,9 +41,6 @@ const LIMITS: Limits = Limits { queued: 8_192, queued_per_namespace: 6_144, per_
 const VERSIONS: u32 = 3;
 
 const PATIENCE: Patience = Patience { tries: 3, pause: Duration::from_millis(500), longest: Duration::from_secs(30) };
-
-/// Longest wait for one answer; as for binds, below what is left of the Lease when leadership ends.
-const TIMEOUT: Duration = Duration::from_secs(4);
 
 /// Bytes of a condition message: the limit of conditions elsewhere in the API.
 const MESSAGE_BYTES: usize = 32_768;
@@ -133,7 +131,7 @@ impl RefusalWriter {
     /// `own` are our own writes: a nomination of ours ends with a failed attempt.
     pub fn new(client: Client, gate: Gate, own: OwnWrites) -> Self {
         let shared = Shared {
-            link: Link { client, gate, timeout: TIMEOUT },
+            link: Link::new(client, gate, WriteLimits::default()),
             own,
             state: Mutex::new(State { waiting: HashMap::new(), turns: Turns::new(LIMITS), writing: HashMap::new() }),
             wake: Notify::new(),
@@ -187,10 +185,11 @@ impl RefusalWriter {
         }
     }
 
-    /// Takes back what was not begun, and waits for what was begun for at most `limit`, then cuts it off. No refusal may come any more,
-    /// and leadership must last until this returns: a condition that lands later would be written over a successor's.
+    /// Takes back what was not begun, and waits for at most `limit` for what was begun, which it then cuts off, and until nothing that was sent
+    /// can land any more. No refusal may come any more, and leadership must last until this returns: a condition that lands later would be
+    /// written over a successor's.
     pub async fn shutdown(&self, limit: Duration) -> Leftover {
-        let shared = &*self.0;
+        let (shared, end) = (&*self.0, Instant::now() + limit);
         {
             let mut state = shared.lock();
             shared.counters.add(ConditionResult::Dropped, state.waiting.len());
@@ -199,7 +198,7 @@ impl RefusalWriter {
             state.writing.values_mut().for_each(|taken_back| *taken_back = true);
         }
         let unsettled = self.0.cut_off(limit, &shared.landed, || shared.lock().writing.len()).await;
-        Leftover { unsent: Vec::new(), unsettled, may_land: unsettled }
+        Leftover { unsent: Vec::new(), unsettled, may_land: shared.link.land(end).await }
     }
 
     /// Pods with a write queued.
@@ -387,5 +386,5 @@ fn patch_call(pod: &Pod, condition: &Value, known: &Known, nominated: Option<&St
     if nominated != known.nominated.as_ref() {
         patch["status"]["nominatedNodeName"] = json!(nominated.map(|node| &**node));
     }
-    Call::patch(status_uri(&pod.key, TIMEOUT), "application/strategic-merge-patch+json", &patch)
+    Call::patch(status_uri(&pod.key), "application/strategic-merge-patch+json", &patch)
 }

@@ -115,6 +115,17 @@ async fn at_the_end_what_waits_goes_back_and_what_was_sent_is_awaited() {
     }
 }
 
+/// It waits to be written again when the process ends; the first write may be carried out all the same.
+#[tokio::test]
+async fn a_condition_that_was_given_up_may_land_for_a_while() {
+    let server = Scripted::start(|_| async { Reply::status(504, "etcd is slow") }).await;
+    let writer = writer_to(&server);
+    write(&writer, Arc::new(pod("ns", "a")), NO, plain("no"), NominatedNode::Clear);
+    until("it is to be written again", || !server.requests().is_empty() && writer.queued() == 1).await;
+    let left = writer.shutdown(Duration::from_millis(20)).await;
+    assert_eq!((left.unsettled, left.may_land), (0, server.requests().len()));
+}
+
 /// A server that has one pod of this `spec`, at version 9 and nominated to n9, and refuses what is written at any other version.
 async fn changed(metadata: Value, spec: Value) -> Scripted {
     let mut object = json!({"metadata": metadata, "spec": spec, "status": {"nominatedNodeName": "n9"}});

@@ -53,8 +53,8 @@ pub(super) enum Order {
     None,
     /// Somebody waits for this version.
     Reach(u64),
-    /// Read everything anew.
-    Read,
+    /// A whole read is needed that begins no sooner than then.
+    Read(Instant),
 }
 
 /// Sends orders to one watch. Cheap to clone; all clones reach the same watch.
@@ -69,11 +69,13 @@ impl Default for Orders {
 
 impl Orders {
     /// To read everything makes any other order needless, also one that comes before the watch has taken the first.
-    fn give(&self, order: Order) {
+    pub(super) fn give(&self, order: Order) {
         self.0.send_modify(|given| {
-            if *given != Order::Read {
-                *given = order;
-            }
+            *given = match (*given, order) {
+                (Order::Read(one), Order::Read(other)) => Order::Read(one.max(other)),
+                (Order::Read(since), _) => Order::Read(since),
+                _ => order,
+            };
         });
     }
 
@@ -84,7 +86,13 @@ impl Orders {
 
     /// Has the kind read anew.
     pub fn read(&self) {
-        self.give(Order::Read);
+        self.give(Order::Read(Instant::now()));
+    }
+
+    /// Whether the watch has taken the last order.
+    #[cfg(test)]
+    pub(super) fn is_taken(&self) -> bool {
+        *self.0.borrow() == Order::None
     }
 
     pub(super) fn subscribe(&self) -> watch::Receiver<Order> {
@@ -181,7 +189,7 @@ impl Barrier<'_> {
                     if self.catches_up_with(newest).await {
                         return Passed::Version;
                     }
-                    self.orders.give(Order::Read);
+                    self.orders.give(Order::Read(self.since));
                     while !self.is_read() && self.stats.absence().is_none() {
                         sleep(LOOK_EVERY).await;
                     }
@@ -313,9 +321,13 @@ mod tests {
         let mut given = orders.subscribe();
         orders.read();
         orders.reach(7);
-        assert_eq!(orders.next(&mut given).await, Order::Read);
+        assert!(matches!(orders.next(&mut given).await, Order::Read(_)));
         orders.reach(8);
         assert_eq!(orders.next(&mut given).await, Order::Reach(8));
+        let now = Instant::now();
+        orders.give(Order::Read(now));
+        orders.give(Order::Read(now - Duration::from_secs(1)));
+        assert_eq!(orders.next(&mut given).await, Order::Read(now), "a read is to be new enough for both");
     }
 
     #[tokio::test]
@@ -337,7 +349,7 @@ mod tests {
         let mut given = orders.subscribe();
         let read = async {
             // What does not come true: the consistent read counts.
-            assert_eq!(orders.next(&mut given).await, Order::Read);
+            assert!(matches!(orders.next(&mut given).await, Order::Read(_)));
             assert_eq!(stats.whole_read_began().map(|began| began.elapsed() < SEEN_WITHIN), Some(false));
             stats.whole_read(Some(Instant::now()));
         };
@@ -350,7 +362,7 @@ mod tests {
         let few = server(FEW - 1).await;
         let mut given = orders.subscribe();
         let read = async {
-            assert_eq!(orders.next(&mut given).await, Order::Read);
+            assert!(matches!(orders.next(&mut given).await, Order::Read(_)));
             stats.whole_read(Some(Instant::now()));
         };
         assert_eq!(tokio::join!(pass(&few, &stats, &orders, None), read).0, Passed::Read);
@@ -373,7 +385,7 @@ mod tests {
         let reads = async {
             stats.reach("49");
             stats.whole_read(Some(began - Duration::from_millis(1)));
-            assert_eq!(orders.next(&mut given).await, Order::Read);
+            assert!(matches!(orders.next(&mut given).await, Order::Read(_)));
             stats.whole_read(Some(Instant::now()));
         };
         assert_eq!(tokio::join!(reads, pass(&server, &stats, &orders, None)).1, Passed::Read);
@@ -391,7 +403,7 @@ mod tests {
         let (stats, orders, server) = (warm("40"), Orders::default(), server(0).await);
         let mut given = orders.subscribe();
         let withdrawn = async {
-            assert_eq!(orders.next(&mut given).await, Order::Read);
+            assert!(matches!(orders.next(&mut given).await, Order::Read(_)));
             stats.set_absence(Some(Absence::Forbidden));
         };
         let passed = pass_kind(&server, &stats, &orders, None, true);

@@ -19,6 +19,8 @@ mod frame;
 mod kinds;
 mod list;
 mod options;
+#[cfg(test)]
+mod order_tests;
 mod run;
 mod shown;
 mod split;

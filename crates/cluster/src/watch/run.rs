@@ -13,6 +13,7 @@ use kube::Client;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -41,21 +42,47 @@ pub async fn run<W: Watched>(
         form,
         taken: form,
         version: None,
-        wanted: 0,
         began: None,
         failures: 0,
         kind: PhantomData,
     };
-    let mut given = orders.subscribe();
+    let (mut given, stats) = (orders.subscribe(), watch.stats.clone());
     let work = async {
         loop {
-            tokio::select! {
-                () = watch.step() => {}
-                order = orders.next(&mut given) => watch.obey(order),
+            let interruption = tokio::select! {
+                () = watch.step() => None,
+                order = interruption(&orders, &mut given, &stats) => Some(order),
+            };
+            if let Some(order) = interruption {
+                watch.obey(order);
             }
         }
     };
     cancel.run_until_cancelled(work).await;
+}
+
+/// Returns the next order for which a call under way is to end. A whole read goes on if it began late enough for whoever asks for one, and for
+/// whoever waits for a version: it is seen afterwards whether that has been reached.
+async fn interruption(orders: &Orders, given: &mut watch::Receiver<Order>, stats: &WatchStats) -> Order {
+    let (mut reading, mut awaited) = (stats.reading(), None);
+    loop {
+        tokio::select! {
+            order = orders.next(given) => match order {
+                Order::None => {}
+                Order::Read(since) if reading.borrow().is_some_and(|began| began >= since) => {}
+                Order::Read(_) => return order,
+                Order::Reach(version) => {
+                    stats.want(version);
+                    awaited = Some(order);
+                }
+            },
+            () = async { drop(reading.wait_for(Option::is_none).await) }, if awaited.is_some() => {
+                if let Some(order) = awaited.take().filter(|_| stats.is_awaited()) {
+                    return order;
+                }
+            }
+        }
+    }
 }
 
 struct Watch<W: Watched, K> {
@@ -71,8 +98,6 @@ struct Watch<W: Watched, K> {
     taken: InitialRead,
     /// The version to go on from; `None` where everything is to be read.
     version: Option<String>,
-    /// Somebody waits until this version is reached.
-    wanted: u64,
     /// When the whole read under way began.
     began: Option<Instant>,
     /// Failures since the last success.
@@ -116,10 +141,8 @@ impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
 
     /// Carries out an order that interrupted a call: the next call resumes, or reads everything anew.
     fn obey(&mut self, order: Order) {
-        match order {
-            Order::None => {}
-            Order::Reach(version) => self.wanted = version,
-            Order::Read => self.version = None,
+        if let Order::Read(_) = order {
+            self.version = None;
         }
         self.failures = 0;
     }
@@ -131,6 +154,7 @@ impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
         }
         self.send(WatchEvent::Synced, None);
         self.stats.shown().synced();
+        self.stats.reads(None);
         sleep(self.options.absent_pause).await;
     }
 
@@ -169,6 +193,7 @@ impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
     /// Reads everything; a streaming list goes on as the watch.
     async fn read(&mut self) -> Result<(), CallError> {
         self.began = Some(Instant::now());
+        self.stats.reads(self.began);
         self.stats.shown().begin();
         self.send(WatchEvent::Begin, None);
         match self.form {
@@ -208,10 +233,11 @@ impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
         self.stats.reach(&version);
         self.stats.whole_read(self.began.take());
         self.version = Some(version);
+        self.stats.reads(None);
     }
 
     async fn follow(&mut self, version: &str) -> Result<(), CallError> {
-        let seconds = if self.stats.reached() < self.wanted { HURRIED_CALL_SECONDS } else { call_seconds() };
+        let seconds = if self.stats.is_awaited() { HURRIED_CALL_SECONDS } else { call_seconds() };
         let call = watch_request::<W>(version, false, seconds);
         let answer = call.open(self.client.clone(), self.options.open_silence).await?;
         self.frames(answer).await

@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::time::Duration;
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 /// What a watch has done so far, for metrics and readiness; shared with whoever reads it.
@@ -19,6 +20,9 @@ pub struct WatchStats {
     reached: AtomicU64,
     changed: AtomicU64,
     whole: Mutex<Option<Instant>>,
+    /// When the whole read under way began.
+    reading: watch::Sender<Option<Instant>>,
+    wanted: AtomicU64,
     absence: Mutex<Option<Absence>>,
     errors: Mutex<WatchErrors>,
     shown: Shown,
@@ -49,6 +53,8 @@ impl Default for WatchStats {
             reached: AtomicU64::default(),
             changed: AtomicU64::default(),
             whole: Mutex::default(),
+            reading: watch::Sender::new(None),
+            wanted: AtomicU64::default(),
             absence: Mutex::default(),
             errors: Mutex::default(),
             shown: Shown::default(),
@@ -87,6 +93,25 @@ impl WatchStats {
     /// When the last complete whole read began.
     pub fn whole_read_began(&self) -> Option<Instant> {
         *lock(&self.whole)
+    }
+
+    /// Since when the kind is read whole; `None` while it is not.
+    pub(super) fn reading(&self) -> watch::Receiver<Option<Instant>> {
+        self.reading.subscribe()
+    }
+
+    pub(super) fn reads(&self, since: Option<Instant>) {
+        self.reading.send_replace(since);
+    }
+
+    /// Somebody waits for this version.
+    pub(super) fn want(&self, version: u64) {
+        self.wanted.store(version, Release);
+    }
+
+    /// Whether somebody waits for a version that has not been reached.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.reached() < self.wanted.load(Acquire)
     }
 
     /// The sink has everything up to `version`.

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use http::{StatusCode, Uri};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -17,21 +18,25 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// One answer of the scripted server.
 #[derive(Clone)]
-enum Answer {
+pub(super) enum Answer {
     /// A status with a message.
     Refuse(u16),
     /// These pieces, then the end.
     Send(Vec<String>),
     /// These pieces, then nothing, for ever.
     Hang(Vec<String>),
+    /// These pieces once it is told to, then the end; of a watch nothing comes then.
+    Late(Vec<String>),
     /// These pieces, then the connection breaks.
     Break(Vec<String>),
 }
 
 #[derive(Clone, Default)]
-struct Script {
+pub(super) struct Script {
     answers: Arc<Mutex<VecDeque<Answer>>>,
     asked: Arc<Mutex<Vec<String>>>,
+    /// Whether what is late is sent.
+    pub(super) go: Arc<AtomicBool>,
 }
 
 async fn answer(State(script): State<Script>, uri: Uri) -> Response {
@@ -45,6 +50,10 @@ async fn answer(State(script): State<Script>, uri: Uri) -> Response {
         }
         Answer::Send(pieces) => (pieces, None),
         Answer::Hang(pieces) => (pieces, Some(false)),
+        Answer::Late(pieces) => {
+            berth_testing::until("it is told to", || script.go.load(Ordering::Relaxed)).await;
+            (pieces, uri.query().is_some_and(|query| query.contains("watch=")).then_some(false))
+        }
         Answer::Break(pieces) => (pieces, Some(true)),
     };
     let sent = futures::stream::iter(pieces.into_iter().map(|p| Ok::<_, std::io::Error>(Bytes::from(p))));
@@ -63,16 +72,16 @@ async fn answer(State(script): State<Script>, uri: Uri) -> Response {
 }
 
 /// A watch against a scripted server.
-struct Bench<T> {
-    events: mpsc::UnboundedReceiver<WatchEvent<T>>,
-    script: Script,
-    stats: Arc<WatchStats>,
-    orders: Orders,
-    client: kube::Client,
+pub(super) struct Bench<T> {
+    pub(super) events: mpsc::UnboundedReceiver<WatchEvent<T>>,
+    pub(super) script: Script,
+    pub(super) stats: Arc<WatchStats>,
+    pub(super) orders: Orders,
+    pub(super) client: kube::Client,
     _stop: DropGuard,
 }
 
-fn quick() -> WatchOptions {
+pub(super) fn quick() -> WatchOptions {
     WatchOptions {
         initial: InitialRead::StreamingList,
         first_pause: Duration::from_millis(1),
@@ -84,7 +93,7 @@ fn quick() -> WatchOptions {
     }
 }
 
-async fn start<W: Watched>(options: WatchOptions, answers: Vec<Answer>) -> Bench<W::Object> {
+pub(super) async fn start<W: Watched>(options: WatchOptions, answers: Vec<Answer>) -> Bench<W::Object> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let script = Script { answers: Arc::new(Mutex::new(answers.into())), ..Script::default() };
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -105,7 +114,7 @@ async fn start<W: Watched>(options: WatchOptions, answers: Vec<Answer>) -> Bench
 
 impl<T: Named> Bench<T> {
     /// The next `count` events, in short.
-    async fn next(&mut self, count: usize) -> Vec<String> {
+    pub(super) async fn next(&mut self, count: usize) -> Vec<String> {
         let mut events = Vec::new();
         for _ in 0..count {
             let event = tokio::time::timeout(Duration::from_secs(30), self.events.recv()).await;
@@ -124,12 +133,12 @@ impl<T: Named> Bench<T> {
     }
 
     /// The query of each call so far, its parts sorted.
-    fn asked(&self) -> Vec<String> {
+    pub(super) fn asked(&self) -> Vec<String> {
         self.script.asked.lock().unwrap().clone()
     }
 }
 
-trait Named {
+pub(super) trait Named {
     fn name(&self) -> String;
 }
 
@@ -166,20 +175,20 @@ fn line(kind: &str, object: Value) -> String {
     format!("{}\n", json!({"type": kind, "object": object}))
 }
 
-fn added(name: &str, version: u32) -> String {
+pub(super) fn added(name: &str, version: u32) -> String {
     line("ADDED", object(name, version))
 }
 
-fn initial_end(version: u32) -> String {
+pub(super) fn initial_end(version: u32) -> String {
     let meta = json!({"resourceVersion": version.to_string(), "annotations": {"k8s.io/initial-events-end": "true"}});
     line("BOOKMARK", json!({"kind": "Pod", "metadata": meta}))
 }
 
-fn bookmark(version: u32) -> String {
+pub(super) fn bookmark(version: u32) -> String {
     line("BOOKMARK", json!({"kind": "Pod", "metadata": {"resourceVersion": version.to_string()}}))
 }
 
-fn list(names: &[&str], version: u32, token: &str) -> String {
+pub(super) fn list(names: &[&str], version: u32, token: &str) -> String {
     let items: Vec<Value> = names.iter().map(|name| object(name, 1)).collect();
     json!({"kind": "PodList", "metadata": {"resourceVersion": version.to_string(), "continue": token}, "items": items})
         .to_string()
@@ -378,40 +387,6 @@ async fn a_bad_object_is_named_and_skipped() {
         "the watch goes on behind a bad object: {:?}",
         bench.asked()
     );
-}
-
-/// A kind that does not change gets no event: the call that is under way would bring a bookmark only after a minute.
-#[tokio::test]
-async fn a_watch_that_is_waited_for_is_opened_for_a_moment_until_it_is_there() {
-    let whole = Answer::Hang(vec![added("a", 2), initial_end(3)]);
-    let short = Answer::Send(vec![bookmark(4)]);
-    let mut bench = start::<Pods>(quick(), vec![whole, short, Answer::Hang(vec![bookmark(9)])]).await;
-    assert_eq!(bench.next(3).await, ["begin", "item a", "synced"]);
-    assert_eq!((bench.stats.reached(), bench.stats.changed()), (3, 2));
-    bench.orders.reach(9);
-    berth_testing::until("version 9", || bench.stats.reached() == 9).await;
-    let asked = bench.asked();
-    assert!(!asked[0].contains("timeoutSeconds=3&"), "{asked:?}");
-    for (call, version) in [(&asked[1], 3), (&asked[2], 4)] {
-        assert!(
-            call.contains("timeoutSeconds=3&") && call.ends_with(&format!("resourceVersion={version}")),
-            "{asked:?}"
-        );
-    }
-    assert_eq!(bench.stats.changed(), 2, "a bookmark is no change");
-}
-
-#[tokio::test]
-async fn a_kind_is_read_anew_when_it_is_told_to() {
-    let whole = |name, version| Answer::Hang(vec![added(name, version), initial_end(version + 1)]);
-    let mut bench = start::<Pods>(quick(), vec![whole("a", 2), whole("b", 6)]).await;
-    assert_eq!(bench.next(3).await, ["begin", "item a", "synced"]);
-    berth_testing::until("noted", || bench.stats.whole_read_began().is_some()).await;
-    let first = bench.stats.whole_read_began();
-    bench.orders.read();
-    assert_eq!(bench.next(3).await, ["begin", "item b", "synced"]);
-    berth_testing::until("noted again", || bench.stats.whole_read_began() > first).await;
-    assert_eq!((bench.stats.reached(), bench.stats.changed()), (7, 6));
 }
 
 #[tokio::test]

@@ -1,9 +1,13 @@
+use super::afoot::Afoot;
 use super::{Meaning, PodRead, WriteError, meaning, read_pod};
 use crate::lease::Gate;
+use crate::limits::WriteLimits;
 use crate::send::{Answer, Call, Kind};
 use berth_core::model::{PodKey, Str};
+use http::Method;
 use kube::Client;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// How often a request is sent, and the pauses between.
 #[derive(Debug, Clone, Copy)]
@@ -26,18 +30,45 @@ impl Patience {
 pub(crate) struct Link {
     pub(crate) client: Client,
     pub(crate) gate: Gate,
-    /// Longest wait for one answer.
-    pub(crate) timeout: Duration,
+    limits: WriteLimits,
+    afoot: Afoot,
 }
 
 impl Link {
-    /// Sends once, without a look at the gate.
+    pub(crate) fn new(client: Client, gate: Gate, limits: WriteLimits) -> Self {
+        Self { client, gate, limits, afoot: Afoot::new(limits.lands_within()) }
+    }
+
+    /// Sends once, without a look at the gate. A write says how long the API server may work on it, and is among those that may land from
+    /// now on until its outcome is known, or too old.
     pub(crate) async fn send(&self, call: &Call) -> Result<Answer, WriteError> {
-        meaning(call.send(&self.client, self.timeout).await)
+        if call.method == Method::GET {
+            return meaning(call.send(&self.client, self.limits.answer()).await);
+        }
+        let sent = self.afoot.send();
+        let call = call.given_up_after(self.limits.server());
+        let answer = meaning(call.send(&self.client, self.limits.answer()).await);
+        sent.ended(&answer);
+        answer
     }
 
     pub(crate) async fn read_pod(&self, key: &PodKey, uid: &Str) -> PodRead {
-        read_pod(&self.client, self.timeout, key, uid).await
+        read_pod(&self.client, self.limits.answer(), key, uid).await
+    }
+
+    /// Longest wait for one answer.
+    pub(crate) const fn answer_limit(&self) -> Duration {
+        self.limits.answer()
+    }
+
+    /// From when on a write that was given up at `given_up` cannot be carried out any more.
+    pub(crate) fn over(&self, given_up: Instant) -> Instant {
+        given_up + self.limits.lands_within()
+    }
+
+    /// Waits until no write that was sent may be carried out any more, but not beyond `end`. Returns how many may still be.
+    pub(crate) async fn land(&self, end: Instant) -> usize {
+        self.afoot.land(end).await
     }
 
     /// Sends one request again and again; the pause between two tries doubles. `progress` is told how each request to

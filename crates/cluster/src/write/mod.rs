@@ -1,7 +1,8 @@
 //! What every write to the API server shares: what an answer means, how long a request is repeated, how a pod is read
-//! back, which writes to a pod were our own, whose turn it is, the tasks that send, and how results are counted. Each verb
+//! back, which writes to a pod were our own, which may still land, whose turn it is, the tasks that send, and how results are counted. Each verb
 //! adds only what it makes of a conflict or a refusal.
 
+mod afoot;
 mod counters;
 mod link;
 mod meaning;

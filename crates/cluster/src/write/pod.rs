@@ -8,9 +8,9 @@ pub(crate) fn pod_path(key: &PodKey) -> String {
     format!("/api/v1/namespaces/{}/pods/{}", key.namespace, key.name)
 }
 
-/// Where a pod's status is patched. The API server gives up when we do: what nobody waits for must not land in a successor's time.
-pub(crate) fn status_uri(key: &PodKey, timeout: Duration) -> String {
-    format!("{}/status?fieldManager=berth&timeout={}ms", pod_path(key), timeout.as_millis())
+/// Where a pod's status is patched.
+pub(crate) fn status_uri(key: &PodKey) -> String {
+    format!("{}/status?fieldManager=berth", pod_path(key))
 }
 
 /// What a read-back of a pod showed.

@@ -1,23 +1,27 @@
 //! Reads and writes the Lease as [`decide`] says, and moves the gate.
 
+mod handle;
+
+pub use handle::LeaseHandle;
+
 use super::decide::{Decision, Holder, Observed, Record, Timing, decide};
 use super::follow::{Follow, Seen};
 use super::identity::Identity;
-use super::object::{INSTALLATION, LAST_SEEN, installation_of, last_seen_of, renew_time_of};
-use super::{Gate, LEASE_NAME};
+use super::object::{INSTALLATION, LAST_SEEN, installation_of, last_seen_of, mark, renew_time_of};
+use super::{Gate, LEASE_NAME, MARK_NAME};
 use crate::client::{Fault, LeaseLink};
 use crate::lock;
 use crate::send::version_number;
+use handle::Handover;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client, Config};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::CancellationToken;
 
 const RESOURCE: &str = "leases.coordination.k8s.io";
 
@@ -51,6 +55,8 @@ pub enum LeaseState {
     AnotherInstallation {
         holder: String,
     },
+    /// There is none, though there was one: whoever held it may still lead.
+    Deleted,
     Leading,
     /// We led and do not any more; the caller exits. Final.
     Lost {
@@ -68,66 +74,6 @@ pub struct LeaseOptions {
     /// All replicas of an installation have this name, and no other installation of the cluster.
     pub installation: String,
     pub timing: Timing,
-}
-
-#[derive(Debug)]
-pub struct LeaseHandle {
-    state: watch::Receiver<LeaseState>,
-    /// Dropped with the handle, which ends the election.
-    stop: DropGuard,
-    /// Closed when the election has ended.
-    ended: oneshot::Receiver<()>,
-    handover: Handover,
-}
-
-/// What the elector tells the rest of the process of the Lease: how far the watches of leaders had come, and which object it is.
-#[derive(Debug, Clone, Default)]
-struct Handover(Arc<Mutex<LastSeen>>);
-
-#[derive(Debug, Default)]
-struct LastSeen {
-    /// What the leader before us left when it released the Lease that we took.
-    of_predecessor: Option<String>,
-    /// What we leave when we release it.
-    own: Option<String>,
-    /// The uid of the Lease as we wrote it last.
-    uid: Option<String>,
-}
-
-impl LeaseHandle {
-    /// Notifies of each change.
-    pub fn state(&self) -> watch::Receiver<LeaseState> {
-        self.state.clone()
-    }
-
-    /// How far the watches of the leader before us had come when it released the Lease; `None` if it did not release it. Call
-    /// it while leading.
-    pub fn last_seen(&self) -> Option<String> {
-        lock(&self.handover.0).of_predecessor.clone()
-    }
-
-    /// The uid of the Lease that we hold or held, for what refers to it; empty before we led.
-    pub fn uid(&self) -> String {
-        lock(&self.handover.0).uid.clone().unwrap_or_default()
-    }
-
-    /// What is left in the Lease for our successor if we release it.
-    pub fn leave(&self, last_seen: Option<String>) {
-        lock(&self.handover.0).own = last_seen;
-    }
-
-    /// Ends the election; a Lease that we hold is released, so that a successor need not wait. Call it when no request of ours is
-    /// under way any more. Takes at most the retry period, and never more than two seconds.
-    pub async fn release(self) {
-        drop(self.stop);
-        // The thread ends by itself; a panic in it leaves nothing to release.
-        let _ = self.ended.await;
-    }
-
-    /// Leaves a Lease that we hold to expire after the end of the process: requests of ours may still land.
-    pub fn keep(self) {
-        self.stop.disarm();
-    }
 }
 
 /// Starts the election. The gate is open only while we lead. The caller waits for [`LeaseState::Leading`] and calls
@@ -164,7 +110,7 @@ pub fn elect(link: impl Into<LeaseLink>, options: LeaseOptions, gate: Gate) -> L
             });
         }
     }
-    LeaseHandle { state, stop: stop.drop_guard(), ended, handover }
+    LeaseHandle::new(state, stop.drop_guard(), ended, handover)
 }
 
 /// The life of the elector's thread.
@@ -207,6 +153,8 @@ struct Elector {
     last_fault: Option<String>,
     /// Failed turns in a row.
     failures: u32,
+    /// Whether it is known that the mark is there, or cannot be made.
+    is_marked: bool,
     follow: Follow,
     handover: Handover,
 }
@@ -230,6 +178,7 @@ impl Elector {
             written: Vec::new(),
             last_fault: None,
             failures: 0,
+            is_marked: false,
             follow: Follow::default(),
             handover,
         }
@@ -312,11 +261,21 @@ impl Elector {
                 self.failures = 0;
                 return Some(if let Decision::Wait(pause) = decision { pause } else { retry });
             }
+            Err(fault) if self.is_disputed(&fault) => {
+                self.gate.pause();
+                self.failed(fault)?;
+                return Some(Duration::ZERO);
+            }
             Err(fault) => self.failed(fault)?,
         }
         // A failure is answered sooner: what was spent on waiting for an answer counts, and the deadline is never passed.
         let pause = retry.saturating_sub(began.elapsed());
         Some(self.left().map_or(pause, |left| pause.min(left)))
+    }
+
+    /// Whether a renewal was refused because the Lease is not there, or not as we wrote it: it is read at once, unless that just happened.
+    fn is_disputed(&self, fault: &Fault) -> bool {
+        self.renewed.is_some() && self.failures == 0 && matches!(fault, Fault::Conflict { .. })
     }
 
     /// How long leadership lasts without another renewal, while we lead.
@@ -388,6 +347,9 @@ impl Elector {
             self.see(read);
             self.count_late_renewal();
         }
+        if !self.is_marked && self.renewed.is_none() {
+            self.mark().await;
+        }
         let now = Instant::now();
         let seen = self.seen.clone().unwrap_or_else(|| Observed::first(None, now));
         let decision = decide(&seen, self.renewed, now, &self.options.timing);
@@ -411,6 +373,30 @@ impl Elector {
 
     async fn replace(&self, lease: &Lease) -> Result<Lease, Fault> {
         self.within("update", self.api.replace(LEASE_NAME, &PostParams::default(), lease)).await
+    }
+
+    /// Makes the mark that nobody takes away again: every process makes sure of it before it leads. Whoever makes it, and finds no Lease, knows
+    /// that there never was one.
+    async fn mark(&mut self) {
+        let mark = self.within("create", self.api.create(&PostParams::default(), &mark())).await;
+        self.is_marked = match mark {
+            Ok(_) => {
+                if let Some(seen) = self.seen.as_mut().filter(|seen| seen.record.is_none() && seen.gone.is_none()) {
+                    seen.is_first = true;
+                }
+                true
+            }
+            Err(Fault::Conflict { .. }) => true,
+            Err(fault) => {
+                let is_refused = fault.is_forbidden();
+                if is_refused {
+                    tracing::warn!(lease = MARK_NAME, %fault, "not marked that somebody leads");
+                } else {
+                    tracing::debug!(lease = MARK_NAME, %fault, "not marked that somebody leads");
+                }
+                is_refused
+            }
+        };
     }
 
     fn see(&mut self, object: Option<Lease>) {
@@ -451,7 +437,8 @@ impl Elector {
 
     fn lead_since(&mut self, sent: Instant) {
         self.renewed = Some(sent);
-        self.gate.lease_until(sent + self.options.timing.renew_deadline);
+        let timing = &self.options.timing;
+        self.gate.lease(sent + timing.renew_deadline, sent + timing.sends_for());
     }
 
     /// A renewal whose answer did not come in time, but which is seen to stand, counts from when it was sent.
@@ -530,7 +517,7 @@ impl Elector {
             Holder::Nobody
         } else if holder != self.options.identity.to_string() {
             if self.options.identity.is_successor_of(&holder) {
-                duration = duration.min(timing.request_limit);
+                duration = duration.min(timing.dead_after);
             }
             Holder::Other(holder)
         } else if renew_time_of(lease).is_some_and(|time| self.written.iter().any(|(written, _)| *written == time)) {
@@ -554,13 +541,11 @@ impl Elector {
     }
 }
 
-/// What it means that another holds the Lease.
+/// What it means that we wait.
 fn waiting(seen: &Observed) -> LeaseState {
     let record = seen.record.as_ref();
-    let holder = match record.map(|record| &record.holder) {
-        Some(Holder::Other(holder)) => holder.clone(),
-        _ => String::new(),
-    };
+    let Some(Holder::Other(holder)) = record.map(|record| &record.holder) else { return LeaseState::Deleted };
+    let holder = holder.clone();
     if record.is_some_and(|record| record.is_ours) {
         return LeaseState::Standby { holder };
     }

@@ -1,5 +1,7 @@
 use super::*;
 use crate::scripted::{Asked, Reply, Scripted, until};
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 
@@ -8,6 +10,7 @@ use std::sync::{Arc, Mutex};
 struct Kept {
     lease: Option<Value>,
     version: u64,
+    marked: bool,
     failing: bool,
 }
 
@@ -17,6 +20,10 @@ impl Kept {
             return Reply::status(500, "etcd is away");
         }
         let current = self.lease.as_ref().map(|l| l["metadata"]["resourceVersion"].clone());
+        if asked.body["metadata"]["name"] == MARK_NAME {
+            let was_marked = std::mem::replace(&mut self.marked, true);
+            return if was_marked { Reply::status(409, "exists") } else { Reply::json(201, asked.body.clone()) };
+        }
         match asked.method.as_str() {
             "GET" => self.lease.clone().map_or(Reply::status(404, "no lease"), |l| Reply::json(200, l)),
             "POST" if current.is_some() => Reply::status(409, "exists"),
@@ -68,8 +75,13 @@ const POD_UID: &str = "0a0b0c0d-0000-4000-8000-000000000001";
 
 async fn rig() -> (Scripted, Arc<Mutex<Kept>>) {
     let kept = Arc::new(Mutex::new(Kept::default()));
+    (Scripted::start(lease_server(&kept)).await, kept)
+}
+
+/// Answers with what is kept.
+fn lease_server(kept: &Arc<Mutex<Kept>>) -> impl Fn(Asked) -> BoxFuture<'static, Reply> + Send + Sync + 'static {
     let shared = kept.clone();
-    let server = Scripted::start(move |asked| {
+    move |asked| {
         let shared = shared.clone();
         async move {
             let since = asked.query.split("resourceVersion=").nth(1).and_then(|v| v.split('&').next()?.parse().ok());
@@ -84,9 +96,8 @@ async fn rig() -> (Scripted, Arc<Mutex<Kept>>) {
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
         }
-    })
-    .await;
-    (server, kept)
+        .boxed()
+    }
 }
 
 fn timing() -> Timing {
@@ -96,6 +107,7 @@ fn timing() -> Timing {
         retry: Duration::from_millis(40),
         answer_within: Duration::from_millis(350),
         request_limit: Duration::from_millis(300),
+        dead_after: Duration::from_millis(300),
     }
 }
 
@@ -144,6 +156,82 @@ async fn a_release_without_an_answer_is_not_awaited_for_a_whole_retry_period() {
     let handle = elect(server.config(), options("berth-0", seldom), Gate::new());
     reaches(&handle, "leading", |s| *s == LeaseState::Leading).await;
     tokio::time::timeout(Duration::from_secs(20), handle.release()).await.expect("it is given up");
+}
+
+#[tokio::test]
+async fn who_finds_no_lease_leads_at_once_only_if_there_never_was_one() {
+    let (server, kept) = rig().await;
+    let first = start(&server, "berth-0", &Gate::new());
+    reaches(&first, "leading", |s| *s == LeaseState::Leading).await;
+    let made = server.requests().into_iter().filter(|asked| asked.method == "POST");
+    let made: Vec<_> = made.map(|asked| asked.body["metadata"]["name"].clone()).collect();
+    assert_eq!(made, [MARK_NAME, LEASE_NAME], "whoever starts from now on finds the mark");
+    drop(first);
+
+    // It was deleted before this process looked: the one that held it may go on.
+    let (server, began) = (Scripted::start(lease_server(&kept)).await, Instant::now());
+    kept.lock().unwrap().lease = None;
+    let later = start(&server, "berth-1", &Gate::new());
+    reaches(&later, "it waits", |s| *s == LeaseState::Deleted).await;
+    reaches(&later, "leading", |s| *s == LeaseState::Leading).await;
+    assert!(began.elapsed() >= timing().duration, "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn a_standby_does_not_take_a_lease_that_was_deleted_while_its_holder_may_go_on() {
+    let (server, kept) = rig().await;
+    kept.lock().unwrap().held_by("other");
+    let handle = start(&server, "berth-0", &Gate::new());
+    reaches(&handle, "waiting", |s| matches!(s, LeaseState::Waiting { .. })).await;
+    let began = Instant::now();
+    kept.lock().unwrap().lease = None;
+    reaches(&handle, "it waits on", |s| *s == LeaseState::Deleted).await;
+    // Its holder makes it again.
+    kept.lock().unwrap().held_by("other");
+    reaches(&handle, "waiting again", |s| matches!(s, LeaseState::Waiting { .. })).await;
+    kept.lock().unwrap().lease = None;
+    reaches(&handle, "leading", |s| *s == LeaseState::Leading).await;
+    assert!(began.elapsed() >= timing().duration, "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn a_leader_whose_lease_is_gone_makes_it_again_and_one_whose_lease_was_taken_stops_without_a_pause() {
+    let ((server, kept), gate) = (rig().await, Gate::new());
+    gate.admit();
+    let (sender, state) = watch::channel(LeaseState::Starting { fault: None });
+    let own = options("berth-0", timing());
+    let mut elector = Elector::new(server.client(), own, gate.clone(), sender, Handover::default());
+    assert_eq!(elector.turn().await, Some(timing().retry));
+    assert!(gate.is_open());
+
+    kept.lock().unwrap().lease = None;
+    assert_eq!(elector.turn().await, Some(Duration::ZERO), "it looks at once");
+    assert!(!gate.is_open() && gate.leads(), "another may have made it by now");
+    assert_eq!(elector.turn().await, Some(timing().retry));
+    assert!(gate.is_open() && *state.borrow() == LeaseState::Leading);
+
+    kept.lock().unwrap().lease = None;
+    kept.lock().unwrap().held_by("other");
+    assert_eq!(elector.turn().await, Some(Duration::ZERO));
+    assert!(!gate.is_open());
+    assert_eq!(elector.turn().await, None);
+    assert!(matches!(&*state.borrow(), LeaseState::Lost { reason } if reason.contains("other")));
+}
+
+/// What is sent last must have come to its end when another may lead.
+#[tokio::test]
+async fn the_gate_shuts_so_long_before_the_lease_is_over_as_a_request_may_take_and_opens_again_with_a_renewal() {
+    let ((server, kept), gate) = (rig().await, Gate::new());
+    gate.admit();
+    let [duration, renew_deadline] = [60_000, 50_000].map(Duration::from_millis);
+    let slow = Timing { duration, renew_deadline, request_limit: Duration::from_millis(59_500), ..timing() };
+    let handle = elect(server.config(), options("berth-0", slow), gate.clone());
+    reaches(&handle, "leading", |s| *s == LeaseState::Leading).await;
+    kept.lock().unwrap().failing = true;
+    until("the gate is shut", || !gate.is_open()).await;
+    assert!(gate.leads() && *handle.state().borrow() == LeaseState::Leading);
+    kept.lock().unwrap().failing = false;
+    until("it is open again", || gate.is_open()).await;
 }
 
 #[tokio::test]
@@ -382,6 +470,7 @@ fn brisk() -> Timing {
         retry: Duration::from_millis(660),
         answer_within: Duration::from_millis(660),
         request_limit: Duration::from_millis(1_600),
+        dead_after: Duration::from_millis(1_600),
     }
 }
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs a command and, after its output, says how long it took and which test binaries took longest.
+# Runs a command and, after its output, says how long it took, which test binaries took longest, and, in the last line, whether there
+# were fewer worlds than usual.
 #
 #   hack/timed.sh cargo test …
 set -uo pipefail
@@ -19,4 +20,6 @@ slow=$(awk '
   }' "$log" | sort -rn | head -n 10)
 printf '\n%s: exit %d after %d s\n' "$1 ${2:-}" "$status" "$SECONDS"
 [ -z "$slow" ] || printf 'what took longest:\n%s\n' "$slow"
+# tests/simulation/runner.rs says it.
+grep '^WORLDS: ' "$log"
 exit "$status"

@@ -4,8 +4,10 @@ use super::extenders::RESOURCE;
 use super::facts::By;
 use super::model::kinds::Of;
 use super::model::store::{key, stamp};
+use super::odd::TAINT;
 use super::operators;
-use super::plan::{ClaimPlan, PodPlan, Step};
+use super::plan::{ClaimPlan, NodePlan, PodPlan, Step};
+use super::profiles::{ProfilePlan, SHARED};
 use super::storage::CLAIMED_WITHIN;
 use super::world::{Act, Inner, World};
 use serde_json::{Value, json};
@@ -13,7 +15,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
-const NAMESPACES: [&str; 2] = ["red", "blue"];
+pub(crate) const NAMESPACES: [&str; 2] = ["red", "blue"];
+
+const ZONE: &str = "topology.kubernetes.io/zone";
 
 /// What a controller keeps.
 #[derive(Debug)]
@@ -54,6 +58,12 @@ fn perform(world: &Arc<World>, act: Act, now: Instant) {
         Act::Begin(replica) => operators::begin(world, replica),
         Act::ForeignBind(uid) => world.act(By::ForeignScheduler, |inner| inner.foreign_bind_of(&uid, now)),
         Act::NoFaults => world.lock().network.mix = super::network::Mix::default(),
+        Act::CarryOut(operator, asked) => {
+            let is_down = world.lock().network.down.is_some_and(|until| until > now);
+            if !is_down {
+                world.carry_out(operator, &asked);
+            }
+        }
         act => world.act(By::Cluster, |inner| inner.perform(act, now)),
     }
 }
@@ -126,11 +136,12 @@ fn hand_over(world: &Arc<World>, pods: &[PodPlan], lag: Duration, now: Instant) 
 }
 
 /// A pod as its creator writes it.
-fn pod(plan: &PodPlan, namespace: &str, name: &str, app: &str, claims: &[String]) -> Value {
+pub(crate) fn pod(plan: &PodPlan, namespace: &str, name: &str, app: &str, claims: &[String]) -> Value {
+    let scheduler = if plan.is_shared { SHARED.to_owned() } else { format!("berth-{}", plan.profile) };
     let mut pod = json!({
         "metadata": {"name": name, "namespace": namespace, "labels": {"app": app}},
         "spec": {
-            "schedulerName": format!("berth-{}", plan.profile),
+            "schedulerName": scheduler,
             "priority": plan.priority,
             "terminationGracePeriodSeconds": plan.grace,
             "containers": [{"name": "c", "image": "registry.example/c:1", "resources": {"requests": {"cpu": format!("{}m", plan.cpu)}}}],
@@ -148,6 +159,14 @@ fn pod(plan: &PodPlan, namespace: &str, name: &str, app: &str, claims: &[String]
     if let Some(pool) = plan.pool {
         spec["nodeSelector"] = json!({"pool": pool});
     }
+    if let Some(zone) = plan.zone {
+        let test = json!({"key": ZONE, "operator": "In", "values": [zone]});
+        spec["affinity"]["nodeAffinity"] = json!({"requiredDuringSchedulingIgnoredDuringExecution":
+            {"nodeSelectorTerms": [{"matchExpressions": [test]}]}});
+    }
+    if plan.tolerates {
+        spec["tolerations"] = json!([{"key": TAINT, "operator": "Exists"}]);
+    }
     if plan.gated.is_some() {
         spec["schedulingGates"] = json!([{"name": "example.com/drawn"}]);
     }
@@ -161,13 +180,20 @@ fn pod(plan: &PodPlan, namespace: &str, name: &str, app: &str, claims: &[String]
     pod
 }
 
-fn node(name: &str, pool: &str, cpu: u64) -> Value {
-    let amounts = json!({"cpu": cpu.div_euclid(1_000).to_string(), "memory": "64Gi", "pods": "40"});
-    json!({
-        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, "pool": pool}},
+fn node(name: &str, plan: &NodePlan) -> Value {
+    let amounts = json!({"cpu": plan.cpu.div_euclid(1_000).to_string(), "memory": "64Gi", "pods": "40"});
+    let mut node = json!({
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, "pool": plan.pool}},
         "spec": {},
         "status": {"allocatable": amounts, "capacity": amounts, "conditions": [{"type": "Ready", "status": "True"}]},
-    })
+    });
+    if let Some(zone) = plan.zone {
+        node["metadata"]["labels"][ZONE] = zone.into();
+    }
+    if plan.tainted {
+        node["spec"]["taints"] = json!([{"key": TAINT, "effect": "NoSchedule"}]);
+    }
+    node
 }
 
 /// Specs between which edits of a profile change.
@@ -197,8 +223,11 @@ impl Inner {
         let kubernetes = json!({"metadata": {"name": "kubernetes", "namespace": "default"},
             "spec": {"clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"]}});
         self.store.create(Of::Services, kubernetes, now);
+        if self.plan.profile_plans.iter().any(|plan| *plan != ProfilePlan::default()) {
+            NAMESPACES.into_iter().for_each(|name| self.set_access(name, true, now));
+        }
         for (index, plan) in self.plan.nodes.clone().iter().enumerate() {
-            self.make_node(index, plan.cpu, now);
+            self.make_node(index, plan, now);
         }
         self.set_up_storage(now);
         self.set_up_budgets(now);
@@ -218,6 +247,10 @@ impl Inner {
     /// One of the specs between which edits change, with the extenders that the profile has now.
     fn spec_of(&self, profile: usize, choice: u64) -> Value {
         let mut spec = profile_spec(choice, self.plan.strict.contains(&profile));
+        self.plan.profile_plans[profile].add_to(&mut spec);
+        if self.plan.shared.is_some() {
+            spec["schedulerNames"] = self.names_of(profile);
+        }
         let extenders = self.extenders.specs(profile);
         if !extenders.is_empty() {
             spec["extenders"] = extenders.into();
@@ -243,18 +276,7 @@ impl Inner {
                     self.delete_pod(&there[(which % there.len() as u64) as usize], now);
                 }
             }
-            Step::DeleteNode { node, back_after, cpu } => {
-                let name = format!("n{node}");
-                if self.store.delete(Of::Nodes, &key("", &name), now).is_some() {
-                    for uid in self.facts.on.get(&name).cloned().unwrap_or_default() {
-                        let at = now + self.random.millis(500, 20_000);
-                        self.later(at, Act::Collect(uid));
-                    }
-                    if let Some(after) = back_after {
-                        self.later(now + after, Act::NodeBack { node, cpu });
-                    }
-                }
-            }
+            Step::DeleteNode { node, back_after, back } => self.delete_node(node, back_after, back, now),
             Step::Cordon { node, lasts } => {
                 self.set_cordoned(node, true, now);
                 self.later(now + lasts, Act::Uncordon(node));
@@ -277,7 +299,24 @@ impl Inner {
                     None => self.gone_profiles.push(profile),
                 }
             }
+            Step::TakeAccess { namespace, lasts } => self.take_access(namespace, lasts, now),
+            Step::HandName { to } => self.hand_name(to, now),
+            Step::Odd(step) => self.perform_odd(step, now),
             step => self.perform_extender_step(step, now),
+        }
+    }
+
+    fn delete_node(&mut self, node: usize, back_after: Option<Duration>, back: NodePlan, now: Instant) {
+        let name = format!("n{node}");
+        if self.store.delete(Of::Nodes, &key("", &name), now).is_none() {
+            return;
+        }
+        for uid in self.facts.on.get(&name).cloned().unwrap_or_default() {
+            let at = now + self.random.millis(500, 20_000);
+            self.later(at, Act::Collect(uid));
+        }
+        if let Some(after) = back_after {
+            self.later(now + after, Act::NodeBack { node, back });
         }
     }
 
@@ -290,10 +329,11 @@ impl Inner {
             Act::Ungate(uid) => self.change_pod(&uid, now, |pod| {
                 pod["spec"].as_object_mut().unwrap().remove("schedulingGates");
             }),
-            Act::NodeBack { node, cpu } => self.make_node(node, cpu, now),
+            Act::NodeBack { node, back } => self.make_node(node, &back, now),
             Act::Uncordon(node) => self.set_cordoned(node, false, now),
             Act::ProfileBack(profile) => self.make_profile(profile, 0, now),
             Act::ExtenderBack(number) => self.set_named(number, true, now),
+            Act::AccessBack(namespace) => self.set_access(namespace, true, now),
             Act::DeleteHighest => {
                 let waiting = self.facts.pending.iter().map(|uid| &self.facts.pods[uid]);
                 if let Some(key) = waiting.max_by_key(|pod| pod.priority).map(|pod| pod.key.clone()) {
@@ -303,15 +343,15 @@ impl Inner {
             Act::Volumes => self.look_after_volumes(now),
             Act::Budgets => self.look_after_budgets(now),
             Act::Claim { at, plan, goes_with } => self.make_claim(&at, plan, goes_with.as_deref(), now),
-            Act::Step(_) | Act::NoFaults | Act::Begin(_) | Act::ForeignBind(_) => {}
+            Act::Step(_) | Act::NoFaults | Act::Begin(_) | Act::ForeignBind(_) | Act::CarryOut(..) => {}
         }
     }
 
     /// Makes a node unless it is there.
-    fn make_node(&mut self, index: usize, cpu: u64, now: Instant) {
-        let (name, pool) = (format!("n{index}"), self.plan.nodes[index].pool);
+    fn make_node(&mut self, index: usize, plan: &NodePlan, now: Instant) {
+        let name = format!("n{index}");
         if self.store.get(Of::Nodes, &key("", &name)).is_none() {
-            let mut node = node(&name, pool, cpu);
+            let mut node = node(&name, plan);
             if self.plan.has_resource {
                 for amounts in ["allocatable", "capacity"] {
                     node["status"][amounts][RESOURCE] = "1000".into();
@@ -343,7 +383,7 @@ impl Inner {
         self.store.update(Of::Profiles, value, now);
     }
 
-    fn make_pod(&mut self, plan: &PodPlan, name: &str, app: &str, now: Instant) {
+    pub(crate) fn make_pod(&mut self, plan: &PodPlan, name: &str, app: &str, now: Instant) {
         let namespace = NAMESPACES[self.random.index(NAMESPACES.len())];
         let claims = self.claim_names(plan, namespace, name, app);
         let made = self.store.create(Of::Pods, pod(plan, namespace, name, app, &claims), now);
@@ -400,7 +440,7 @@ impl Inner {
         }
     }
 
-    fn change_pod(&mut self, uid: &str, now: Instant, change: impl FnOnce(&mut Value)) {
+    pub(crate) fn change_pod(&mut self, uid: &str, now: Instant, change: impl FnOnce(&mut Value)) {
         let Some(there) = self.there(uid) else { return };
         let mut value = there;
         change(&mut value);
@@ -428,6 +468,8 @@ impl Inner {
             "OutOfcpu"
         } else if pod.port.is_some() && earlier.iter().any(|one| one.port == pod.port) {
             "NodePorts"
+        } else if self.is_absurd(&pod.key) {
+            "OutOfmemory"
         } else {
             ""
         };
@@ -521,9 +563,11 @@ impl Inner {
                 continue;
             }
             self.make_profile(profile, 3, now);
-            // Whoever does not see the profiles any more shows it.
-            self.edit_profile(profile, 1, now);
-            self.edit_profile(profile, 0, now);
+            if !self.plan.leaves_profiles || !self.serves(profile) {
+                // Whoever does not see the profiles any more shows it.
+                self.edit_profile(profile, 1, now);
+                self.edit_profile(profile, 0, now);
+            }
             let late = PodPlan { profile, cpu: 100, ..PodPlan::default() };
             let name = format!("late{}", self.store.version());
             self.make_pod(&late, &name, "late", now);
@@ -531,5 +575,14 @@ impl Inner {
         for node in 0..self.plan.nodes.len() {
             self.set_cordoned(node, false, now);
         }
+        if self.plan.profile_plans.iter().any(|plan| *plan != ProfilePlan::default()) {
+            NAMESPACES.into_iter().for_each(|name| self.set_access(name, true, now));
+        }
+    }
+
+    /// Whether a profile says what it is to say in the end, or the same with another preset.
+    fn serves(&self, profile: usize) -> bool {
+        let there = self.store.get(Of::Profiles, &key("", &format!("berth-{profile}")));
+        there.is_some_and(|there| [0, 1].map(|choice| self.spec_of(profile, choice)).contains(&there.value["spec"]))
     }
 }

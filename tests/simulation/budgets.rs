@@ -27,7 +27,7 @@ pub(crate) struct BudgetFact {
 
 impl BudgetFact {
     fn covers(&self, pod: &PodFact) -> bool {
-        pod.app == self.app && pod.key.split('/').next() == Some(&self.namespace)
+        pod.app == self.app && pod.namespace() == self.namespace
     }
 
     /// How many evictions somebody may have thought allowed who has known what was there at `version` for long: that many then, and

@@ -4,47 +4,47 @@
 use super::facts::{Facts, NodeLife, PodFact};
 use super::model::api::{Asked, Place};
 use super::model::kinds::Of;
-use super::rules::Rules;
+use super::rules::{Rules, Wrong};
 use serde_json::Value;
 
 fn claim_of(body: &Value) -> &str {
     body.pointer("/spec/claimRef/uid").and_then(Value::as_str).unwrap_or_default()
 }
 
-impl Rules {
-    /// A bind is sent to a node; `is_known` tells which other pods the operator has long known to be on a node that is there: as with
-    /// kube-scheduler, pods on nodes that are gone use no claim.
-    pub(crate) fn claims_of_bind(
-        &mut self,
-        what: &str,
-        (pod, life): (&PodFact, &NodeLife),
-        facts: &Facts,
-        is_known: impl Fn(&PodFact) -> bool,
-    ) {
-        if pod.gone.is_some() {
-            // Its claims may have gone with it.
-            return;
+/// V1 and V2 of a bind to a node; `is_known` tells which other pods the operator has long known to be on a node that is there: as with
+/// kube-scheduler, pods on nodes that are gone use no claim.
+pub(crate) fn claims_of_bind(
+    (pod, life): (&PodFact, &NodeLife),
+    facts: &Facts,
+    is_known: impl Fn(&PodFact) -> bool,
+) -> Vec<Wrong> {
+    let mut wrong = Vec::new();
+    if pod.gone.is_some() {
+        // Its claims may have gone with it.
+        return wrong;
+    }
+    for at in &pod.claims {
+        let claim = facts.claims.get(at);
+        let volume = claim.and_then(|claim| facts.volumes.get(claim.volume.as_ref()?));
+        match volume {
+            None => wrong.push(("V1", format!("claim {at} is not bound"))),
+            Some(volume) if !volume.is_usable_on(life) => {
+                wrong.push(("V1", format!("the volume of claim {at} cannot be used on {}", life.name)));
+            }
+            Some(_) => {}
         }
-        for at in &pod.claims {
-            let claim = facts.claims.get(at);
-            let volume = claim.and_then(|claim| facts.volumes.get(claim.volume.as_ref()?));
-            match volume {
-                None => self.breaks("V1", &format!("{what}: claim {at} is not bound")),
-                Some(volume) if !volume.is_usable_on(life) => {
-                    self.breaks("V1", &format!("{what}: the volume of claim {at} cannot be used on {}", life.name));
-                }
-                Some(_) => {}
-            }
-            let shares =
-                |one: &&PodFact| one.uid != pod.uid && one.takes_room() && one.claims.contains(at) && is_known(one);
-            if claim.is_some_and(|claim| claim.one_pod)
-                && let Some(other) = facts.pods.values().find(shares)
-            {
-                self.breaks("V2", &format!("{what}: {} uses claim {at}", other.key));
-            }
+        let shares =
+            |one: &&PodFact| one.uid != pod.uid && one.takes_room() && one.claims.contains(at) && is_known(one);
+        if claim.is_some_and(|claim| claim.one_pod)
+            && let Some(other) = facts.pods.values().find(shares)
+        {
+            wrong.push(("V2", format!("{} uses claim {at}", other.key)));
         }
     }
+    wrong
+}
 
+impl Rules {
     /// A volume is given to a claim by an operator that has known of what was shown up to `long` for long.
     pub(crate) fn volume_sent(&mut self, what: &str, place: &Place, asked: &Asked, facts: &Facts, long: u64) {
         let body = asked.json();

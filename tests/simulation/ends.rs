@@ -2,7 +2,7 @@
 
 use super::facts::{NodeLife, PodFact};
 use super::model::kinds::Of;
-use super::model::store::key;
+use super::operators::BIND_CONCURRENCY;
 use super::world::Inner;
 use berth::operator::Inside;
 use berth_core::ledger::Ledger;
@@ -10,7 +10,10 @@ use serde_json::Value;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// After the last move of a pod.
+/// Binds that a worker has decided and that wait for a first answer: twice what is sent at once.
+const WINDOW: usize = 2 * BIND_CONCURRENCY;
+
+/// After the last move of a pod, and after a pod that waits has got room: it may still have to be bound to a volume.
 const SETTLED: Duration = Duration::from_secs(5);
 
 /// So often, and with such a pause, it is looked in the end where pods that wait have room.
@@ -28,10 +31,10 @@ impl Inner {
         self.has_room_since = self.facts.pending.iter().filter(has_room).map(since).collect();
     }
 
-    /// Whether a pod may wait for its backoff although it has room.
-    fn may_be_in_backoff(&self, pod: &PodFact) -> bool {
-        let since = self.has_room_since.get(&pod.uid);
-        self.extenders.filter(pod) && since.is_none_or(|since| since.elapsed() < TRIED_AGAIN_WITHIN)
+    /// Whether a pod may wait although it has room: it is being placed, or waits for its backoff.
+    fn may_wait_longer(&self, pod: &PodFact) -> bool {
+        let patience = if self.extenders.filter(pod) { TRIED_AGAIN_WITHIN } else { SETTLED };
+        self.has_room_since.get(&pod.uid).is_none_or(|since| since.elapsed() < patience)
     }
 
     fn insides(&self) -> Vec<(usize, Inside)> {
@@ -39,11 +42,28 @@ impl Inner {
         running.filter_map(|(process, operator)| Some((process, operator.inside.clone()?))).collect()
     }
 
-    /// S8: the sums that every ledger keeps are those of its pods.
+    /// S8: the sums that every ledger keeps are those of its pods. And the rule window.
     pub(crate) fn audit(&mut self) {
         for (process, inside) in self.insides() {
             if let Err(why) = inside.engine().read(Ledger::audit) {
                 self.rules.breaks("S8", &format!("operator {process}: {why}"));
+            }
+            self.is_in_window(process, &inside);
+        }
+    }
+
+    /// Window: no worker has decided so much more than can be sent. Pods that wait for extenders or volumes first come all at once when those
+    /// have answered.
+    fn is_in_window(&mut self, process: usize, inside: &Inside) {
+        if !self.plan.locals.is_empty() || self.plan.has_resource {
+            return;
+        }
+        for (profile, view) in inside.engine().workers() {
+            let open = view.unacknowledged;
+            if open > WINDOW {
+                let what =
+                    format!("operator {process}: {profile} has decided {open} pods that nobody has answered for");
+                self.rules.breaks("window", &what);
             }
         }
     }
@@ -57,7 +77,7 @@ impl Inner {
                 continue;
             }
             let node = self.facts.nodes().find(|life| self.fits(pod, life));
-            if let Some(node) = node.filter(|_| !self.may_be_in_backoff(pod)) {
+            if let Some(node) = node.filter(|_| !self.may_wait_longer(pod)) {
                 wrong.push(("L1", format!("pod {} waits, and {} has room for it", pod.key, node.name)));
             }
             if pod.nominated.as_ref().is_some_and(|node| !self.facts.nodes().any(|life| life.name == *node)) {
@@ -100,7 +120,7 @@ impl Inner {
     }
 
     fn is_served(&self, pod: &PodFact) -> bool {
-        self.store.get(Of::Profiles, &key("", &pod.scheduler)).is_some()
+        self.facts.profiles.serving(pod).is_some()
     }
 
     /// Whether a pod could be placed there, as the cluster is.
@@ -117,7 +137,9 @@ impl Inner {
             .map(|other| other.cpu)
             .sum();
         !life.cordoned
+            && self.facts.profiles.let_pod(pod, life)
             && pod.pool.as_ref().is_none_or(|pool| *pool == life.pool)
+            && pod.zone.as_ref().is_none_or(|zone| *zone == life.zone)
             && on.iter().map(|one| one.cpu).sum::<i64>() + nominated + pod.cpu <= life.cpu
             && on.len() < 40
             && !(pod.port.is_some() && on.iter().any(|one| one.port == pod.port))

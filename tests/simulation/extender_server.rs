@@ -169,7 +169,7 @@ impl Call {
         }
         let is_refusal = answer["Error"].as_str().is_some_and(|error| !error.is_empty());
         if self.verb == "bind" && (is_refusal && self.answers() || self.status().is_some_and(|code| code < 500)) {
-            world.lock().rules.refused_by_extender(self.operator, self.text("/PodUID"));
+            world.lock().rules.bind_settled(self.operator, self.text("/PodUID"), self.at);
         }
         self.respond(&answer).await
     }

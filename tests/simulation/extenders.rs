@@ -420,19 +420,6 @@ impl Inner {
         }
     }
 
-    /// E3: no pod is said to be scheduled that is not.
-    pub(crate) fn is_bound_as_said(&mut self, operator: usize, event: &Asked) {
-        let body = event.json();
-        let uid = body.pointer("/regarding/uid").and_then(Value::as_str).unwrap_or_default();
-        if body["reason"] != "Scheduled" {
-            return;
-        }
-        if let Some(pod) = self.facts.pods.get(uid).filter(|pod| pod.is_pending()) {
-            let what = format!("operator {operator} says that pod {} is scheduled, which is not bound", pod.key);
-            self.rules.breaks("E3", &what);
-        }
-    }
-
     /// All extenders are there, and answer well.
     pub(crate) fn mend_extenders(&mut self, now: Instant) {
         let numbers: Vec<u8> = self.extenders.all.keys().copied().collect();

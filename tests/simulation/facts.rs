@@ -3,6 +3,7 @@
 use super::budgets::BudgetFact;
 use super::extenders::RESOURCE;
 use super::model::store::{Change, Verb};
+use super::profiles::ProfileFacts;
 use super::storage::{BIND_COMPLETED, SELECTED_NODE};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,6 +33,9 @@ pub(crate) struct PodFact {
     /// Whether no two pods of its `app` may share a node.
     pub(crate) alone: bool,
     pub(crate) pool: Option<String>,
+    pub(crate) zone: Option<String>,
+    /// Whether it tolerates the taint that some nodes have.
+    pub(crate) tolerates: bool,
     pub(crate) priority: i64,
     pub(crate) scheduler: String,
     pub(crate) gated: bool,
@@ -88,6 +92,9 @@ pub(crate) struct NodeLife {
     pub(crate) name: String,
     pub(crate) cpu: i64,
     pub(crate) pool: String,
+    /// Empty where nodes are in none.
+    pub(crate) zone: String,
+    pub(crate) tainted: bool,
     pub(crate) cordoned: bool,
     pub(crate) from: u64,
     pub(crate) to: Option<u64>,
@@ -105,7 +112,11 @@ pub(crate) struct Facts {
     pub(crate) claims: BTreeMap<String, ClaimFact>,
     pub(crate) volumes: BTreeMap<String, VolumeFact>,
     pub(crate) budgets: BTreeMap<String, BudgetFact>,
+    pub(crate) profiles: ProfileFacts,
 }
+
+/// The zone that a pod requires, in its spec.
+const ZONE_OF_POD: &str = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms/0/matchExpressions/0/values/0";
 
 fn text<'a>(value: &'a Value, at: &str) -> &'a str {
     value.pointer(at).and_then(Value::as_str).unwrap_or_default()
@@ -144,6 +155,8 @@ impl PodFact {
                 .is_some_and(|all| all.get(RESOURCE).is_some()),
             alone: value.pointer("/spec/affinity/podAntiAffinity").is_some(),
             pool: named(value, "/spec/nodeSelector/pool"),
+            zone: named(value, ZONE_OF_POD),
+            tolerates: false,
             priority: value.pointer("/spec/priority").and_then(Value::as_i64).unwrap_or_default(),
             scheduler: text(value, "/spec/schedulerName").to_owned(),
             gated: false,
@@ -158,6 +171,10 @@ impl PodFact {
         }
     }
 
+    pub(crate) fn namespace(&self) -> &str {
+        self.key.split('/').next().unwrap_or_default()
+    }
+
     /// Whether it takes room on its node.
     pub(crate) fn takes_room(&self) -> bool {
         self.node.is_some() && !self.ended && self.gone.is_none()
@@ -165,8 +182,7 @@ impl PodFact {
 
     /// Whether required anti-affinity, its own or the other's, keeps the two from sharing a node.
     pub(crate) fn keeps_away(&self, other: &Self) -> bool {
-        let namespace = |pod: &Self| pod.key.split('/').next().map(str::to_owned);
-        (self.alone || other.alone) && self.app == other.app && namespace(self) == namespace(other)
+        (self.alone || other.alone) && self.app == other.app && self.namespace() == other.namespace()
     }
 
     /// Whether a budget counts on it: it runs, and does not terminate.
@@ -200,6 +216,7 @@ impl Facts {
         let mut news = News::None;
         pod.runs = text(value, "/status/phase") == "Running";
         pod.gated = value.pointer("/spec/schedulingGates").and_then(Value::as_array).is_some_and(|g| !g.is_empty());
+        pod.tolerates = value.pointer("/spec/tolerations").is_some();
         pod.nominated = named(value, "/status/nominatedNodeName");
         if pod.node.is_none()
             && let Some(node) = named(value, "/spec/nodeName")
@@ -248,6 +265,8 @@ impl Facts {
                 name,
                 cpu: millis(text(value, "/status/allocatable/cpu")),
                 pool: text(value, "/metadata/labels/pool").to_owned(),
+                zone: text(value, "/metadata/labels/topology.kubernetes.io~1zone").to_owned(),
+                tainted: value.pointer("/spec/taints").is_some(),
                 cordoned,
                 from: version,
                 to: None,

@@ -4,7 +4,7 @@ use super::model::api::{Answer, Asked, Place};
 use super::model::kinds::Of;
 use super::random::Random;
 use super::watching::{Luck, Watch};
-use super::world::World;
+use super::world::{Act, World};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream;
@@ -35,6 +35,8 @@ pub(crate) struct Mix {
     pub(crate) lost: u64,
     /// No answer, and it was carried out.
     pub(crate) applied_and_lost: u64,
+    /// Its connection breaks, and it is carried out after that, within the time that the request gave the server.
+    pub(crate) late: u64,
     /// Seconds until it is carried out.
     pub(crate) slow: u64,
     /// A webhook denies writes of pods.
@@ -54,13 +56,16 @@ pub(crate) enum Fate {
     Failed(u16),
     Lost,
     AppliedAndLost,
+    CarriedOutLate,
     Denied,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Drawn {
     fate: Fate,
+    /// Until it is carried out.
     before: Duration,
+    /// From then until its answer is there; if it is carried out late, until its connection breaks.
     after: Duration,
     /// Whether a lost answer shows as a broken connection, and not as silence.
     reset: bool,
@@ -70,6 +75,8 @@ pub(crate) struct Drawn {
 #[derive(Debug)]
 pub(crate) struct Network {
     random: Random,
+    /// For requests whose client has given up.
+    random_of_late: Random,
     pub(crate) mix: Mix,
     /// Until when an operator's connections are silent.
     silent: BTreeMap<usize, Instant>,
@@ -90,6 +97,7 @@ pub(crate) struct Network {
 impl Network {
     pub(crate) fn new(random: Random) -> Self {
         Self {
+            random_of_late: random.fork(1),
             random,
             mix: Mix::default(),
             silent: BTreeMap::new(),
@@ -113,7 +121,7 @@ impl Network {
 
     /// All faults end.
     pub(crate) fn heal(&mut self) {
-        *self = Self { random: self.random.clone(), ..Self::new(self.random.clone()) };
+        *self = Self::new(self.random.clone());
     }
 
     pub(crate) fn draw(&mut self, asked: &Asked, now: Instant) -> Drawn {
@@ -157,7 +165,25 @@ impl Network {
         if writes_pod && random.in_thousand(mix.denied) {
             drawn.fate = Fate::Denied;
         }
-        drawn
+        self.draw_late(asked, drawn)
+    }
+
+    /// Whether a request that would be answered is carried out after its client has given up. It is bounded by the time that the request
+    /// itself gave the server: those that name none are left out.
+    fn draw_late(&mut self, asked: &Asked, drawn: Drawn) -> Drawn {
+        let (chance, random) = (self.mix.late, &mut self.random_of_late);
+        let limit = asked.timeout().map_or(0, |limit| limit.as_millis() as u64);
+        if drawn.fate != Fate::Answered || asked.method == "GET" || limit < 10 || !random.in_thousand(chance) {
+            return drawn;
+        }
+        let before = random.between(5, limit - 1);
+        let breaks = random.millis(1, before - 1);
+        Drawn { fate: Fate::CarriedOutLate, before: Duration::from_millis(before), after: breaks, ..drawn }
+    }
+
+    /// Whether a request arrives that was on its way when its process was killed.
+    fn outlives_its_process(&mut self) -> bool {
+        self.random_of_late.in_thousand(500)
     }
 
     /// Has so many more of the next changes left out.
@@ -214,15 +240,25 @@ impl Link {
         };
         if drawn.fate == Fate::Refused {
             sleep(drawn.before).await;
-            self.world.lock().rules.not_sent(self.operator, &asked);
+            self.world.lock().rules.not_sent(self.operator, &asked, began);
             return Err(io::Error::from(io::ErrorKind::ConnectionRefused).into());
         }
-        self.pass(drawn.before).await;
-        if drawn.fate == Fate::Lost {
-            return self.lost(drawn, &asked).await;
+        if drawn.fate == Fate::CarriedOutLate {
+            self.world.do_later(began + drawn.before, Act::CarryOut(self.operator, asked));
+            sleep(drawn.after).await;
+            return Err(io::Error::from(io::ErrorKind::ConnectionReset).into());
         }
-        if asked.timeout().is_some_and(|limit| began.elapsed() >= limit) {
-            // The server gave up before it came to that.
+        let is_alive = self.pass(drawn.before).await;
+        // The server gives up before it comes to that.
+        let is_late = asked.timeout().is_some_and(|limit| began.elapsed() >= limit);
+        if !is_alive {
+            let arrives = asked.method != "GET" && drawn.fate == Fate::Answered && !is_late;
+            if arrives && self.world.lock().network.outlives_its_process() {
+                self.world.carry_out(self.operator, &asked);
+            }
+            return std::future::pending().await;
+        }
+        if drawn.fate == Fate::Lost || is_late {
             return self.lost(drawn, &asked).await;
         }
         if asked.is_watch() && drawn.fate == Fate::Answered {
@@ -237,13 +273,15 @@ impl Link {
         if drawn.fate == Fate::AppliedAndLost {
             return self.lost(drawn, &asked).await;
         }
-        self.pass(drawn.after).await;
-        self.world.lock().answered(self.operator, &asked, &answer);
+        if !self.pass(drawn.after).await {
+            return std::future::pending().await;
+        }
+        self.world.lock().answered(self.operator, &asked, &answer, began);
         Ok(respond(&answer))
     }
 
-    /// On the way for so long, and for as long as the operator's connections are silent; for ever if it was killed.
-    async fn pass(&self, time: Duration) {
+    /// On the way for so long, and for as long as the operator's connections are silent. False if it was killed: nobody waits any more.
+    async fn pass(&self, time: Duration) -> bool {
         sleep(time).await;
         loop {
             let (until, dead) = {
@@ -251,9 +289,9 @@ impl Link {
                 (inner.network.silent(self.operator, Instant::now()), !inner.operators[self.operator].connected)
             };
             match until {
-                _ if dead => std::future::pending().await,
+                _ if dead => return false,
                 Some(until) => tokio::time::sleep_until(until).await,
-                None => return,
+                None => return true,
             }
         }
     }

@@ -17,6 +17,9 @@ use tokio_util::sync::CancellationToken;
 /// Often, for a world is short.
 const AUDITED_EVERY: Duration = Duration::from_secs(10);
 
+/// Binds that an operator sends at once.
+pub(crate) const BIND_CONCURRENCY: usize = 8;
+
 /// How soon a process is started again that ended by itself.
 const RESTARTED_AFTER: Duration = Duration::from_secs(2);
 
@@ -38,7 +41,7 @@ fn options(replica: usize, process: usize, leaves_out: bool) -> Options {
         namespace_routing: false,
         extender_allow_host: Vec::new(),
         extender_allow_http: ALLOWED.map(str::to_owned).to_vec(),
-        bind_concurrency: 8,
+        bind_concurrency: BIND_CONCURRENCY,
         bind_qps: None,
         events: true,
         logs: Logs::default(),

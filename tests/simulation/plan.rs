@@ -3,6 +3,8 @@
 use super::extenders::{ExtenderMix, ExtenderPlan};
 use super::model::kinds::Of;
 use super::network::Mix;
+use super::odd::OddStep;
+use super::profiles::ProfilePlan;
 use super::random::Random;
 use std::time::Duration;
 
@@ -19,6 +21,8 @@ pub(crate) const DRAINED: Duration = Duration::from_secs(40);
 pub(crate) struct NodePlan {
     pub(crate) cpu: u64,
     pub(crate) pool: &'static str,
+    pub(crate) zone: Option<&'static str>,
+    pub(crate) tainted: bool,
 }
 
 /// What a pod asks for.
@@ -32,6 +36,11 @@ pub(crate) struct PodPlan {
     /// No two of its kind on one node.
     pub(crate) alone: bool,
     pub(crate) pool: Option<&'static str>,
+    pub(crate) zone: Option<&'static str>,
+    /// Whether it tolerates the taint that some nodes have.
+    pub(crate) tolerates: bool,
+    /// Whether it names the scheduler that profiles hand to each other.
+    pub(crate) is_shared: bool,
     /// It ends by itself after so long.
     pub(crate) runs: Option<Duration>,
     /// Its scheduling gate is taken away after so long.
@@ -76,7 +85,8 @@ pub(crate) enum Step {
     DeleteNode {
         node: usize,
         back_after: Option<Duration>,
-        cpu: u64,
+        /// As what it comes back.
+        back: NodePlan,
     },
     Cordon {
         node: usize,
@@ -165,6 +175,16 @@ pub(crate) enum Step {
         number: u8,
         lasts: Duration,
     },
+    /// A namespace has no access to some profiles for so long.
+    TakeAccess {
+        namespace: &'static str,
+        lasts: Duration,
+    },
+    /// Another profile gets the scheduler name that profiles hand to each other.
+    HandName {
+        to: usize,
+    },
+    Odd(OddStep),
 }
 
 #[derive(Debug, Clone)]
@@ -182,6 +202,12 @@ pub(crate) struct Plan {
     pub(crate) has_resource: bool,
     /// Whether watches leave something out, and operators look for that often.
     pub(crate) leaves_out: bool,
+    /// By profile.
+    pub(crate) profile_plans: Vec<ProfilePlan>,
+    /// The profile that has the scheduler name which profiles hand to each other, if there is one.
+    pub(crate) shared: Option<usize>,
+    /// Whether profiles that serve are left alone when all faults are over: an edit would wake every pod.
+    pub(crate) leaves_profiles: bool,
     pub(crate) steps: Vec<(Duration, Step)>,
 }
 
@@ -192,7 +218,12 @@ impl Plan {
         let mut random = Random::new(seed).fork(1);
         let operators = random.pick(&[1, 2, 2, 2, 3]);
         let nodes = (0..random.between(3, 8))
-            .map(|_| NodePlan { cpu: random.between(2, 6) * 1_000, pool: random.pick(&POOLS) })
+            .map(|_| NodePlan {
+                cpu: random.between(2, 6) * 1_000,
+                pool: random.pick(&POOLS),
+                zone: None,
+                tainted: false,
+            })
             .collect::<Vec<_>>();
         let profiles = random.between(1, 3) as usize;
         let mut plan = Self {
@@ -205,6 +236,9 @@ impl Plan {
             strict: Vec::new(),
             has_resource: false,
             leaves_out: false,
+            profile_plans: vec![ProfilePlan::default(); profiles],
+            shared: None,
+            leaves_profiles: false,
             steps: Vec::new(),
         };
         plan.draw_pods(&mut random);
@@ -215,11 +249,16 @@ impl Plan {
         plan.draw_lost_leases(&mut Random::new(seed).fork(14));
         plan.draw_extenders(&mut Random::new(seed).fork(6));
         plan.draw_left_out(&mut Random::new(seed).fork(8));
+        plan.draw_late(&mut Random::new(seed).fork(9));
+        plan.draw_profiles(&mut Random::new(seed).fork(10));
+        plan.draw_odd(&mut Random::new(seed).fork(11));
+        plan.draw_kinds_of_nodes(&mut Random::new(seed).fork(12));
+        plan.leaves_profiles = Random::new(seed).fork(13).in_thousand(500);
         plan.steps.sort_by_key(|(at, _)| *at);
         plan
     }
 
-    fn pod(&self, random: &mut Random) -> PodPlan {
+    pub(crate) fn pod(&self, random: &mut Random) -> PodPlan {
         let priority = random.pick(&[0, 0, 0, 10, 100]);
         PodPlan {
             profile: random.index(self.profiles),
@@ -228,6 +267,9 @@ impl Plan {
             port: random.in_thousand(80).then(|| random.between(8_000, 8_001)),
             alone: random.in_thousand(100),
             pool: random.in_thousand(150).then(|| random.pick(&POOLS)),
+            zone: None,
+            tolerates: false,
+            is_shared: false,
             runs: random.in_thousand(300).then(|| random.millis(3_000, 60_000)),
             gated: random.in_thousand(40).then(|| random.millis(500, 20_000)),
             grace: random.pick(&[1, 2, 5, 10]),
@@ -268,14 +310,16 @@ impl Plan {
 
     fn draw_disturbances(&mut self, random: &mut Random) {
         let (nodes, profiles, operators) = (self.nodes.len(), self.profiles, self.operators);
+        let before = self.nodes.clone();
         for _ in 0..random.between(0, 8) {
-            self.at_random(random, |random| Step::DeleteNode {
-                node: random.index(nodes),
-                back_after: random.in_thousand(900).then(|| {
+            self.at_random(random, |random| {
+                let node = random.index(nodes);
+                let back_after = random.in_thousand(900).then(|| {
                     let most = random.pick(&[5, 1_000, 15_000]);
                     random.millis(0, most)
-                }),
-                cpu: random.between(1, 6) * 1_000,
+                });
+                let back = NodePlan { cpu: random.between(1, 6) * 1_000, ..before[node].clone() };
+                Step::DeleteNode { node, back_after, back }
             });
         }
         for _ in 0..random.between(0, 2) {
@@ -322,6 +366,7 @@ impl Plan {
                 errors: chance(200),
                 lost: chance(100),
                 applied_and_lost: chance(200),
+                late: 0,
                 slow: chance(200),
                 denied: chance(300),
                 cut: chance(900),
@@ -358,6 +403,7 @@ impl Plan {
         self.steps.iter_mut().flat_map(|(_, step)| match step {
             Step::Workload { pod, .. } | Step::Pod(pod) => std::slice::from_mut(pod),
             Step::HandOver { pods, .. } => pods.as_mut_slice(),
+            Step::Odd(OddStep::Many { pod, .. }) => std::slice::from_mut(pod),
             _ => &mut [],
         })
     }
@@ -397,6 +443,59 @@ impl Plan {
             };
             // Early: an audit that other faults hinder is made once more before it must be well.
             self.steps.push((random.millis(5_000, 120_000), step));
+        }
+    }
+
+    /// In some worlds requests are carried out whose client has given up.
+    fn draw_late(&mut self, random: &mut Random) {
+        if !random.in_thousand(400) {
+            return;
+        }
+        for (_, step) in &mut self.steps {
+            if let Step::Faults { mix, .. } = step {
+                mix.late = random.pick(&[0, 30, 100, 300]);
+            }
+        }
+        // What a webhook denies meanwhile, an earlier request may still do.
+        let mix = Mix { late: 300, denied: random.pick(&[0, 300]), ..Mix::default() };
+        self.at_random(random, |random| Step::Faults { mix, lasts: random.millis(5_000, 60_000) });
+    }
+
+    /// In some worlds nodes have zones and taints, and come back as others than they were.
+    fn draw_kinds_of_nodes(&mut self, random: &mut Random) {
+        if !random.in_thousand(400) {
+            return;
+        }
+        let kind = |random: &mut Random| NodePlan {
+            cpu: random.between(1, 6) * 1_000,
+            pool: random.pick(&POOLS),
+            zone: Some(random.pick(&["x", "y"])),
+            tainted: random.in_thousand(250),
+        };
+        for node in &mut self.nodes {
+            *node = NodePlan { cpu: node.cpu, pool: node.pool, ..kind(random) };
+        }
+        for pod in self.pods_mut() {
+            pod.zone = random.in_thousand(150).then(|| random.pick(&["x", "y"]));
+            pod.tolerates = random.in_thousand(300);
+        }
+        for (_, step) in &mut self.steps {
+            if let Step::DeleteNode { back, .. } = step
+                && random.in_thousand(700)
+            {
+                *back = kind(random);
+            }
+        }
+        let nodes = self.nodes.len();
+        for _ in 0..random.between(0, 12) {
+            self.at_random(random, |random| Step::DeleteNode {
+                node: random.index(nodes),
+                back_after: Some(random.millis(0, 300)),
+                back: kind(random),
+            });
+        }
+        for _ in 0..random.between(0, 20) {
+            self.at_random(random, |random| Step::Odd(OddStep::Tolerate(random.next())));
         }
     }
 

@@ -1,19 +1,24 @@
 //! What must never happen, checked at each request: S1 to S7, evictions for nobody, statuses that go backwards, and two gates at
-//! once. (S8 is the ledger's own audit, in `ends.rs`; S9 shows as a pod on a node that its profile does not have; claims and volumes are in
-//! `claims.rs`.)
+//! once. (S8 is the ledger's own audit, in `ends.rs`; S9 is in `profiles.rs`; claims and volumes are in `claims.rs`, and what operators say
+//! of pods in `said.rs`.)
 //!
 //! An operator is held to what it knew when it sent a request: everything that its watches had shown before, and all that it has bound
 //! itself. What is on its way to it does not count against it.
 
 use super::budgets::Strict;
-use super::facts::{By, Facts, PodFact};
+use super::claims::claims_of_bind;
+use super::facts::{By, Facts, NodeLife, PodFact};
 use super::model::api::{Answer, Asked, Place};
 use super::model::kinds::Of;
 use super::plan::Plan;
+use super::profiles::against_profile;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use tokio::time::Instant;
+
+/// A rule that is broken, and why.
+pub(crate) type Wrong = (&'static str, String);
 
 /// No writer waits longer for an answer, and the API server must not work on it any longer.
 const TIME_LIMIT: Duration = Duration::from_secs(4);
@@ -68,6 +73,16 @@ struct Sent {
     nodes_now: u64,
 }
 
+/// A bind that may still be carried out.
+#[derive(Debug)]
+struct Doubt {
+    sent: Instant,
+    until: Instant,
+    node: String,
+    /// Since when the nodes of that name were there that may have been meant.
+    lives: Vec<u64>,
+}
+
 #[derive(Debug, Default)]
 struct OfOperator {
     pods: Seen,
@@ -75,15 +90,17 @@ struct OfOperator {
     volumes: Seen,
     budgets: Seen,
     profiles: Seen,
+    namespaces: Seen,
     /// The last bind or eviction of another operator before this one took the Lease.
     inherited: u64,
     /// What was bound by it, as it was told.
-    told_bound: BTreeSet<String>,
+    /// When it was told, in microseconds of Unix time.
+    told_bound: BTreeMap<String, i64>,
     told_deleted: BTreeSet<String>,
     /// For which scheduler it has marked a victim, by its uid.
     marked: BTreeMap<String, String>,
-    /// Binds without an answer: the node, and until when one may still be carried out.
-    doubtful: BTreeMap<String, (String, Instant)>,
+    /// Binds without an answer, by the pod's uid.
+    doubtful: BTreeMap<String, Vec<Doubt>>,
     /// The node that each bind was sent to last, by the pod's uid.
     tried: BTreeMap<String, String>,
 }
@@ -95,6 +112,8 @@ pub(crate) struct Rules {
     pub(crate) leader: Option<usize>,
     /// The newest write of each operator that changed a pod.
     last_write: BTreeMap<usize, u64>,
+    /// Since when an operator has said that the worker of a profile runs with which version of it.
+    pub(crate) runs_with: BTreeMap<(usize, String), (Instant, u64)>,
     /// The newest generation that a status of a profile (by its uid) has observed.
     observed: BTreeMap<String, i64>,
     pub(crate) strict: Strict,
@@ -130,6 +149,7 @@ impl Rules {
             Of::Volumes => seen.volumes.show(version, now),
             Of::Budgets => seen.budgets.show(version, now),
             Of::Profiles => seen.profiles.show(version, now),
+            Of::Namespaces => seen.namespaces.show(version, now),
             _ => {}
         }
     }
@@ -152,6 +172,9 @@ impl Rules {
             return;
         }
         let Some(place) = Place::of(&asked.path) else { return };
+        if place.of == Of::Profiles && place.subresource == "status" {
+            self.profile_status_sent(operator, &place.name, asked, now);
+        }
         if !matches!(place.of, Of::Pods | Of::Volumes | Of::Claims) {
             return;
         }
@@ -209,14 +232,27 @@ impl Rules {
         self.operator(operator).profiles.long_before(now)
     }
 
+    /// The same, and of the namespaces.
+    pub(crate) fn profiles_and_namespaces_known(&mut self, operator: usize, now: Instant) -> (u64, u64) {
+        let seen = self.operator(operator);
+        (seen.profiles.long_before(now), seen.namespaces.long_before(now))
+    }
+
+    /// When an operator was told that it has bound a pod, in microseconds of Unix time.
+    pub(crate) fn told_bound(&self, operator: usize, uid: &str) -> Option<i64> {
+        self.operators.get(&operator)?.told_bound.get(uid).copied()
+    }
+
     /// Whether a bind goes on with what the operator has decided before.
     pub(crate) fn is_repeated(&self, operator: usize, uid: &str, node: &str) -> bool {
         self.operators.get(&operator).and_then(|one| one.tried.get(uid)).is_some_and(|tried| tried == node)
     }
 
-    /// An operator is told by an extender that it does not bind a pod.
-    pub(crate) fn refused_by_extender(&mut self, operator: usize, uid: &str) {
-        self.operator(operator).doubtful.remove(uid);
+    /// The outcome of the bind of a pod that an operator sent, or asked for, at `sent` is known to it.
+    pub(crate) fn bind_settled(&mut self, operator: usize, uid: &str, sent: Instant) {
+        if let Some(doubts) = self.operator(operator).doubtful.get_mut(uid) {
+            doubts.retain(|doubt| doubt.sent != sent);
+        }
     }
 
     /// An extender has bound a pod that it was asked at `sent` to bind. As with a bind of the operator's own, nobody else may lead as
@@ -266,13 +302,13 @@ impl Rules {
     ) {
         let body = asked.json();
         let (uid, node) = (text(&body, "/metadata/uid"), text(&body, "/target/name"));
-        if self.operator(operator).told_bound.contains(uid) {
+        if self.operator(operator).told_bound.contains_key(uid) {
             self.breaks("S3", &format!("{what}: it was told that the pod is bound"));
         }
-        let doubt = self.operator(operator).doubtful.insert(uid.to_owned(), (node.to_owned(), until));
-        if let Some((other, _)) = doubt.filter(|(other, until)| other != node && *until > now) {
-            self.breaks("S3", &format!("{what}: a bind to {other} may still be carried out"));
-        }
+        // What was shown at this very moment may count already, or not yet.
+        let lives: Vec<&NodeLife> =
+            [sent.nodes, sent.nodes_now].into_iter().filter_map(|version| facts.life_at(node, version)).collect();
+        self.is_no_second_bind(operator, what, uid, (node, &lives), (now, until));
         let Some(pod) = facts.pods.get(uid) else { return };
         if pod.gated {
             self.breaks("S4", &format!("{what}: the pod has scheduling gates"));
@@ -280,14 +316,8 @@ impl Rules {
         if !pod.scheduler.starts_with("berth-") {
             self.breaks("S4", &format!("{what}: the pod is of {}", pod.scheduler));
         }
-        // What was shown at this very moment may count already, or not yet.
-        let lives = [sent.nodes, sent.nodes_now].map(|version| facts.life_at(node, version));
-        let Some(life) = lives.into_iter().flatten().max_by_key(|life| life.cpu) else {
-            self.breaks("S3", &format!("{what}: it knows that node {node} is gone"));
-            return;
-        };
-        if pod.pool.as_ref().is_some_and(|pool| *pool != life.pool) {
-            self.breaks("S2", &format!("{what}: node {node} is not of the pod's pool"));
+        if lives.is_empty() {
+            return self.breaks("S3", &format!("{what}: it knows that node {node} is gone"));
         }
         // A pod with claims may have been decided long ago: it waits for its volumes, and what another scheduler binds then is no news to
         // it. Operators that led before bind nothing any more.
@@ -298,24 +328,46 @@ impl Rules {
             None => false,
         };
         let stays = |node: &str| facts.nodes().any(|life| life.name == node && life.from <= sent.nodes_long);
-        self.claims_of_bind(what, (pod, life), facts, |one| is_known(one) && one.node.as_deref().is_some_and(stays));
-        if self.operator(operator).tried.insert(uid.to_owned(), node.to_owned()).as_deref() == Some(node) {
-            // It goes on with what it has decided before: only the node is looked at again.
-            return;
-        }
-        let cpu = life.cpu;
+        let uses_claims = |one: &PodFact| is_known(one) && one.node.as_deref().is_some_and(stays);
+        // What it goes on with it has decided before: only the node is looked at again.
+        let is_new = self.operator(operator).tried.insert(uid.to_owned(), node.to_owned()).as_deref() != Some(node);
         let known: Vec<&PodFact> = facts.pods_on(node).filter(|one| one.uid != uid && is_known(one)).collect();
-        let used: i64 = known.iter().map(|one| one.cpu).sum();
-        if used + pod.cpu > cpu {
-            let by: Vec<&str> = known.iter().map(|one| one.key.as_str()).collect();
-            let wants = pod.cpu;
-            self.breaks("S1", &format!("{what}: node {node} has {cpu}m, {by:?} take {used}m, and it wants {wants}m"));
+        let may_say = self.may_say(operator, pod, facts, now);
+        let wrong = lives.iter().map(|life| {
+            let mut wrong = against_node(pod, life);
+            wrong.extend(claims_of_bind((pod, life), facts, uses_claims));
+            if is_new {
+                wrong.extend(against_pods(pod, life, &known));
+                wrong.extend(against_profile(pod, life, &may_say));
+            }
+            wrong
+        });
+        for (rule, why) in wrong.min_by_key(Vec::len).into_iter().flatten() {
+            self.breaks(rule, &format!("{what}: {why}"));
         }
-        if pod.port.is_some() && known.iter().any(|one| one.port == pod.port) {
-            self.breaks("S2", &format!("{what}: host port {:?} is taken on {node}", pod.port));
-        }
-        if let Some(other) = known.iter().find(|one| one.keeps_away(pod)) {
-            self.breaks("S2", &format!("{what}: {} is on {node} and keeps it away", other.key));
+    }
+
+    /// S3: no bind of a pod to another node than one to which an earlier bind may still be carried out.
+    fn is_no_second_bind(
+        &mut self,
+        operator: usize,
+        what: &str,
+        uid: &str,
+        (node, lives): (&str, &[&NodeLife]),
+        (sent, until): (Instant, Instant),
+    ) {
+        let lives: Vec<u64> = lives.iter().map(|life| life.from).collect();
+        let doubts = self.operator(operator).doubtful.entry(uid.to_owned()).or_default();
+        doubts.retain(|doubt| doubt.until > sent);
+        let another = doubts.iter().find_map(|doubt| {
+            let is_same =
+                doubt.node == node && (lives.is_empty() || lives.iter().any(|life| doubt.lives.contains(life)));
+            (!is_same).then(|| doubt.node.clone())
+        });
+        doubts.push(Doubt { sent, until, node: node.to_owned(), lives });
+        if let Some(other) = another {
+            let other = if other == node { format!("the {node} before it") } else { other };
+            self.breaks("S3", &format!("{what}: a bind to {other} may still be carried out"));
         }
     }
 
@@ -369,25 +421,25 @@ impl Rules {
     }
 
     /// A request has left the operator and reached nobody, which it was told.
-    pub(crate) fn not_sent(&mut self, operator: usize, asked: &Asked) {
-        self.operator(operator).doubtful.remove(text(&asked.json(), "/metadata/uid"));
+    pub(crate) fn not_sent(&mut self, operator: usize, asked: &Asked, sent: Instant) {
+        self.bind_settled(operator, text(&asked.json(), "/metadata/uid"), sent);
     }
 
     /// An operator was told how its request ended.
-    pub(crate) fn answered(&mut self, operator: usize, asked: &Asked, answer: &Answer) {
+    pub(crate) fn answered(&mut self, operator: usize, asked: &Asked, answer: &Answer, sent: Instant) {
         let Some(place) = Place::of(&asked.path).filter(|place| place.of == Of::Pods && asked.method != "GET") else {
             return;
         };
         let body = asked.json();
         if answer.is_definite() && place.subresource == "binding" {
-            self.operator(operator).doubtful.remove(text(&body, "/metadata/uid"));
+            self.bind_settled(operator, text(&body, "/metadata/uid"), sent);
         }
         if !answer.is_success() {
             return;
         }
         match (asked.method.as_str(), place.subresource.as_str()) {
             ("POST", "binding") => {
-                self.operator(operator).told_bound.insert(text(&body, "/metadata/uid").to_owned());
+                self.operator(operator).told_bound.insert(text(&body, "/metadata/uid").to_owned(), unix_us());
             }
             ("DELETE", _) => {
                 self.operator(operator).told_deleted.insert(text(&body, "/preconditions/uid").to_owned());
@@ -436,4 +488,39 @@ impl Rules {
         }
         self.observed.insert(uid, observed.max(before));
     }
+}
+
+/// Now, in microseconds of Unix time.
+pub(crate) fn unix_us() -> i64 {
+    jiff::Timestamp::now().as_microsecond()
+}
+
+/// S2: why the pod may not go to a node, whoever else is there.
+fn against_node(pod: &PodFact, life: &NodeLife) -> Vec<Wrong> {
+    let mut wrong = Vec::new();
+    if pod.pool.as_ref().is_some_and(|pool| *pool != life.pool) {
+        wrong.push(("S2", format!("node {} is not of the pod's pool", life.name)));
+    }
+    if pod.zone.as_ref().is_some_and(|zone| *zone != life.zone) {
+        wrong.push(("S2", format!("node {} is not in the pod's zone", life.name)));
+    }
+    wrong
+}
+
+/// S1 and S2: why the pod may not go to a node beside those that are `known` to be there.
+fn against_pods(pod: &PodFact, life: &NodeLife, known: &[&PodFact]) -> Vec<Wrong> {
+    let (node, cpu, wants) = (&life.name, life.cpu, pod.cpu);
+    let mut wrong = Vec::new();
+    let used: i64 = known.iter().map(|one| one.cpu).sum();
+    if used + wants > cpu {
+        let by: Vec<&str> = known.iter().map(|one| one.key.as_str()).collect();
+        wrong.push(("S1", format!("node {node} has {cpu}m, {by:?} take {used}m, and it wants {wants}m")));
+    }
+    if pod.port.is_some() && known.iter().any(|one| one.port == pod.port) {
+        wrong.push(("S2", format!("host port {:?} is taken on {node}", pod.port)));
+    }
+    if let Some(other) = known.iter().find(|one| one.keeps_away(pod)) {
+        wrong.push(("S2", format!("{} is on {node} and keeps it away", other.key)));
+    }
+    wrong
 }

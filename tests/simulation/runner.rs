@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 /// Worlds in `make test`, unless `BERTH_WORLDS` says how many.
 const WORLDS: u64 = 1_000;
 
-/// Of `make test`: after so long no further world is begun.
+/// Of `make test`: after so long no further world is begun. A slow machine does fewer worlds then, and says so: a test that fails for being
+/// slow says nothing of what it tests.
 const TIME: Duration = Duration::from_mins(3);
 
 /// The first of the seeds that are tried where none is given.
@@ -296,4 +297,39 @@ pub(crate) fn many() {
     if let Some((seed, told)) = failed.into_inner().unwrap() {
         panic!("after {done} worlds: {}", report(seed, &told));
     }
+    match fewer(done, count, unlimited) {
+        None => {}
+        Some(Fewer::Told(text)) => {
+            // Past what captures the output of tests that pass; `hack/timed.sh` repeats it at the very end.
+            let _told = writeln!(std::io::stderr(), "\n{text}");
+        }
+        Some(Fewer::Fails(text)) => panic!("{text}"),
+    }
+}
+
+/// What it means that not all worlds were run that were wanted.
+#[derive(Debug, PartialEq, Eq)]
+enum Fewer {
+    Told(String),
+    Fails(String),
+}
+
+fn fewer(done: u64, wanted: u64, is_asked_for: bool) -> Option<Fewer> {
+    let text = format!("WORLDS: ONLY {done} OF {wanted} were run; no rule was broken in those");
+    (done < wanted).then(|| {
+        if is_asked_for {
+            Fewer::Fails(text)
+        } else {
+            Fewer::Told(format!("{text}. This machine is slow: `make soak N={wanted}` takes the time that they need"))
+        }
+    })
+}
+
+#[test]
+fn fewer_worlds_than_were_asked_for_fail_and_fewer_than_usual_are_told() {
+    assert_eq!((fewer(1_000, 1_000, false), fewer(20_000, 20_000, true)), (None, None));
+    assert!(
+        matches!(fewer(400, 1_000, false), Some(Fewer::Told(text)) if text.starts_with("WORLDS: ONLY 400 OF 1000 "))
+    );
+    assert!(matches!(fewer(19_999, 20_000, true), Some(Fewer::Fails(text)) if text.contains("ONLY 19999 OF 20000 ")));
 }

@@ -7,7 +7,7 @@ use super::model::api::{Answer, Asked, Place, answer};
 use super::model::kinds::{KINDS, Of};
 use super::model::store::Store;
 use super::network::Network;
-use super::plan::{ClaimPlan, Plan, Step};
+use super::plan::{ClaimPlan, NodePlan, Plan, Step};
 use super::random::Random;
 use super::rules::Rules;
 use super::trace::Trace;
@@ -52,14 +52,18 @@ pub(crate) enum Act {
     },
     NodeBack {
         node: usize,
-        cpu: u64,
+        back: NodePlan,
     },
     Uncordon(usize),
     ProfileBack(usize),
     ExtenderBack(u8),
+    /// A namespace has access again.
+    AccessBack(&'static str),
     NoFaults,
     /// A process begins in this replica's place.
     Begin(usize),
+    /// The API server carries out a request of an operator that waits for the answer no more.
+    CarryOut(usize, Asked),
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -116,6 +120,8 @@ pub(crate) struct Inner {
     pub(crate) budgets_are_due: bool,
     /// Until when another scheduler takes pods that come.
     pub(crate) foreign_until: Option<Instant>,
+    /// The profile that has the scheduler name which profiles hand to each other.
+    pub(crate) shared: Option<usize>,
     /// Profiles that were deleted for good.
     pub(crate) gone_profiles: Vec<usize>,
     /// When a pod last moved.
@@ -160,6 +166,7 @@ impl World {
             volumes_are_due: false,
             budgets_are_due: false,
             foreign_until: None,
+            shared: plan.shared,
             gone_profiles: Vec::new(),
             moved_at: began,
             has_room_since: BTreeMap::new(),
@@ -189,6 +196,11 @@ impl World {
         let result = f(&mut inner);
         self.settle(&mut inner, by);
         result
+    }
+
+    pub(crate) fn do_later(&self, at: Instant, act: Act) {
+        self.lock().later(at, act);
+        self.hurry.notify_one();
     }
 
     /// Carries out a request of an operator.
@@ -236,6 +248,8 @@ impl World {
                         facts.node(change);
                     }
                     Of::Budgets => facts.budget(change),
+                    Of::Profiles => facts.profiles.profile(change),
+                    Of::Namespaces => facts.profiles.namespace(change),
                     Of::Claims | Of::Volumes => {
                         let (name, verb) = (change.object.text("/metadata/name"), change.verb);
                         let to =
@@ -282,7 +296,7 @@ impl Inner {
             self.is_extenders_will(operator, asked, false, Instant::now());
         }
         if self.operators[operator].connected && asked.method == "POST" && asked.path.ends_with("/events") {
-            self.is_bound_as_said(operator, asked);
+            self.is_true(operator, asked);
         }
         let Self { rules, facts, operators, trace, .. } = self;
         if operators[operator].connected {
@@ -302,8 +316,9 @@ impl Inner {
         }
     }
 
-    pub(crate) fn answered(&mut self, operator: usize, asked: &Asked, answer: &Answer) {
-        self.rules.answered(operator, asked, answer);
+    /// An operator was told how a request ended that it sent at `sent`.
+    pub(crate) fn answered(&mut self, operator: usize, asked: &Asked, answer: &Answer, sent: Instant) {
+        self.rules.answered(operator, asked, answer, sent);
         if let (Some(version), Some(place)) = (answer.shows, Place::of(&asked.path)) {
             self.saw(operator, place.of, version, Instant::now());
         }

@@ -4,7 +4,7 @@
 use super::context::Context;
 use super::observed_spec::ObservedSpec;
 use super::options::Options;
-use super::orphans::{Orphans, advice, find, in_turns, is_orphaned};
+use super::orphans::{Orphans, advice, find, in_turns, is_orphaned, taken_in};
 use super::printable::{NAME, printable};
 use super::served_profile::ServedProfile;
 use super::tasks::aside;
@@ -15,7 +15,6 @@ use berth_core::ledger::oldest_first;
 use berth_core::model::{Pod, Str};
 use berth_extender::{Change, Notice};
 use k8s_openapi::jiff::Timestamp;
-use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -39,10 +38,6 @@ const REMEMBERED: usize = 4096;
 /// Remembered reports of one namespace at most: one tenant's pods must not crowd out reports on others'.
 const REMEMBERED_OF_NAMESPACE: usize = 256;
 
-/// Orphaned pods that one look takes in. They are copied under the ledger's read lock, and nobody acts on the sixth decimal of
-/// their number.
-const LOOKED_AT: usize = 20_000;
-
 /// Reports on a deleted profile, and on pods that name it, that nobody serves `names` any more. Looks for the pods aside: there may
 /// be hundreds of thousands, and the reconciler has other profiles to serve.
 pub(super) fn profile_deleted(cx: Context, deleted: ObservedSpec, names: Vec<Str>) {
@@ -50,8 +45,7 @@ pub(super) fn profile_deleted(cx: Context, deleted: ObservedSpec, names: Vec<Str
 }
 
 fn tell_pods_left(cx: &Context, deleted: &ObservedSpec, names: &[Str]) {
-    let is_left = |pod: &Pod| names.contains(&pod.scheduler_name);
-    let mut pods = cx.engine.read(|ledger| ledger.pending_pods_in_any_order(is_left));
+    let mut pods = cx.engine.pending_pods(|pod| names.contains(&pod.scheduler_name));
     oldest_first(&mut pods);
     tracing::info!(profile = &*deleted.name, pending = pods.len(), "profile deleted");
     if pods.is_empty() {
@@ -165,15 +159,8 @@ pub(super) async fn orphans(cx: Context, stop: CancellationToken) {
 fn look(cx: &Context) -> Vec<Orphans> {
     let (served, now) = (served(cx), Timestamp::now().as_microsecond());
     let others = BTreeSet::from([Str::from(DEFAULT_SCHEDULER_NAME)]);
-    let left = Cell::new(LOOKED_AT);
-    let is_taken = |pod: &Pod| {
-        let taken = left.get() > 0 && is_orphaned(pod, &served, now);
-        left.set(left.get() - usize::from(taken));
-        taken
-    };
-    let mut pending = cx.engine.read(|ledger| ledger.pending_pods_in_any_order(is_taken));
-    oldest_first(&mut pending);
-    find(&pending, &served, &others, now)
+    let orphaned = cx.engine.pending_pods(|pod| is_orphaned(pod, &served, now));
+    find(&taken_in(orphaned), &served, &others, now)
 }
 
 /// Every scheduler name that a running worker serves.

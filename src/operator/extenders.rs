@@ -3,8 +3,8 @@
 use super::context::Context;
 use super::observed_spec::ServedSpec;
 use super::refs::{Reference, References};
-use berth_core::ledger::Ledger;
-use berth_core::model::{PodKey, Str};
+use berth_core::ledger::{Ledger, PodsFrom};
+use berth_core::model::{Labels, Pod, PodKey, Str};
 use berth_extender::{Credentials, ExtenderHealth, KeyOf, ObjectStore, Settings, SettingsError, references};
 use berth_runtime::Engine;
 use k8s_openapi::api::core::v1::Node;
@@ -15,6 +15,10 @@ use std::time::{Duration, Instant};
 
 /// How often pods behind an extender are looked for that wait for the extender's own profile.
 const DEPENDENCY_EVERY: Duration = Duration::from_secs(5);
+
+/// How often the ledger is looked for, some 50 µs in all, before it counts as not free: there may be a writer at any moment, and it has
+/// the ledger for a few.
+const LOOKS: usize = 1_000;
 
 /// Nodes that one request reads.
 const PAGE: u32 = 500;
@@ -103,18 +107,14 @@ impl Extenders {
         if self.looked_at.is_some_and(|last| now.duration_since(last) < DEPENDENCY_EVERY) {
             return;
         }
-        let mut profiles = profiles
+        let profiles: Vec<_> = profiles
             .filter(|(_, served)| served.extenders.iter().any(|spec| spec.endpoint.service.is_some()))
-            .peekable();
-        if profiles.peek().is_none() {
+            .collect();
+        if profiles.is_empty() {
             self.dependencies.clear();
             return;
         }
-        // Who looks after the profiles never waits for the ledger: a worker that hangs may have it, and is to be reported.
-        let found = cx.engine.try_read(|ledger| {
-            profiles.filter_map(|(name, served)| Some((name.clone(), dependency(ledger, served)?))).collect()
-        });
-        if let Some(found) = found {
+        if let Some(found) = dependencies(&cx.engine, &profiles) {
             self.looked_at = Some(now);
             self.dependencies = found;
         }
@@ -147,18 +147,68 @@ fn extender_name(resolved: &Result<Settings, SettingsError>) -> &str {
     resolved.as_ref().map_or_else(SettingsError::extender, |settings| &settings.name)
 }
 
-/// An extender whose Service selects a pending pod of the profile that it serves. O(pending pods).
-fn dependency(ledger: &Ledger, served: &ServedSpec) -> Option<(String, PodKey)> {
-    let pending = ledger.pending_pods_in_any_order(|pod| served.compiled.serves(&pod.scheduler_name));
-    served.extenders.iter().find_map(|spec| {
-        let service = spec.endpoint.service.as_ref()?;
-        let selector = ledger.workloads(&service.namespace)?.service(&service.name)?;
-        let behind = pending
-            .iter()
-            .filter(|pod| *pod.key.namespace == *service.namespace && selector.is_subset_of(&pod.shape.labels))
-            .min_by(|a, b| (a.created_unix_us, &a.key).cmp(&(b.created_unix_us, &b.key)))?;
-        Some((spec.name.clone(), behind.key.clone()))
+/// By profile: the first extender whose Service selects a pending pod of the profile that it serves, and the oldest such pod. O(pods),
+/// in parts. `None` if the ledger is not free.
+fn dependencies(engine: &Engine, profiles: &[(&Str, &ServedSpec)]) -> Option<BTreeMap<Str, (String, PodKey)>> {
+    let mut behind: Vec<Behind<'_>> = read_soon(engine, |ledger| {
+        profiles.iter().flat_map(|(name, served)| services(ledger, name, served)).collect()
+    })?;
+    let mut from = Some(PodsFrom::default());
+    while let Some(at) = from.filter(|_| !behind.is_empty()) {
+        from = read_soon(engine, |ledger| {
+            ledger.some_pending_pods(at, |pod| behind.iter_mut().for_each(|service| service.look_at(pod)))
+        })?;
+    }
+    let mut found = BTreeMap::new();
+    for Behind { profile, extender, oldest, .. } in behind {
+        if let Some(pod) = oldest {
+            found.entry(profile.clone()).or_insert_with(|| (extender.to_owned(), pod.key.clone()));
+        }
+    }
+    Some(found)
+}
+
+/// Who looks after the profiles does not wait for the ledger: a worker that hangs may have it, and is to be reported.
+fn read_soon<R>(engine: &Engine, mut look: impl FnMut(&Ledger) -> R) -> Option<R> {
+    (0..LOOKS).find_map(|looks| {
+        if looks > 0 {
+            std::hint::spin_loop();
+        }
+        engine.try_read(&mut look)
     })
+}
+
+/// The pods behind one extender's Service.
+struct Behind<'a> {
+    profile: &'a Str,
+    extender: &'a str,
+    served: &'a ServedSpec,
+    namespace: &'a str,
+    selector: Labels,
+    /// The oldest that waits for the profile.
+    oldest: Option<Arc<Pod>>,
+}
+
+impl Behind<'_> {
+    fn look_at(&mut self, pod: &Arc<Pod>) {
+        let waits = *pod.key.namespace == *self.namespace
+            && self.served.compiled.serves(&pod.scheduler_name)
+            && self.selector.is_subset_of(&pod.shape.labels);
+        let is_older = |than: &Arc<Pod>| (pod.created_unix_us, &pod.key) < (than.created_unix_us, &than.key);
+        if waits && self.oldest.as_ref().is_none_or(is_older) {
+            self.oldest = Some(pod.clone());
+        }
+    }
+}
+
+/// The Services of a profile's extenders, in the order in which the profile asks these.
+fn services<'a>(ledger: &Ledger, profile: &'a Str, served: &'a ServedSpec) -> Vec<Behind<'a>> {
+    let extenders = served.extenders.iter().filter_map(|spec| {
+        let service = spec.endpoint.service.as_ref()?;
+        let selector = ledger.workloads(&service.namespace)?.service(&service.name)?.clone();
+        Some(Behind { profile, extender: &spec.name, served, namespace: &service.namespace, selector, oldest: None })
+    });
+    extenders.collect()
 }
 
 /// Reads all nodes into the store. A node that a watch brings meanwhile is newer and stays.

@@ -43,9 +43,9 @@ impl Inside {
                 ("nominated nodes", ledger.nominations().nodes().count()),
                 ("pods ahead of the watch", usize::from(ledger.is_ahead_of_watch())),
                 ("pods on nodes", ledger.node_order().into_iter().map(|node| ledger.pods_on(node).len()).sum()),
-                ("pending pods", ledger.pending_pods(|_| true).len()),
             ]
         });
+        sizes.push(("pending pods", self.0.engine.pending_pods(|_| true).len()));
         sizes.push(("pods kept for extenders", self.0.store.pending_pods()));
         for (profile, view) in self.0.engine.workers() {
             let extenders = self.0.writers.extender_clients.health(&profile);

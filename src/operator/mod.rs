@@ -59,5 +59,5 @@ mod writers;
 pub use housekeeping::needed_rights;
 pub use inside::{Inside, run_inside};
 pub use options::{OperatorError, Options, OwnPod};
-pub use orphans::{Orphans, advice, find as orphans, nearest};
+pub use orphans::{Orphans, advice, find as orphans, may_be_orphaned, nearest, taken_in};
 pub use process::run;

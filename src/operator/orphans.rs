@@ -15,6 +15,9 @@ use std::time::Duration;
 /// How long a pod may wait before its scheduler touches it.
 const SILENCE: Duration = Duration::from_mins(1);
 
+/// Orphaned pods that one look takes in: they are sorted and kept until the next, and nobody acts on the sixth decimal of their number.
+const LOOKED_AT: usize = 20_000;
+
 /// Names that one profile's status lists.
 const LISTED: usize = 8;
 
@@ -55,6 +58,19 @@ pub(super) fn is_orphaned(pod: &Pod, served: &BTreeSet<Str>, now_unix_us: i64) -
         && pod.nominated_node.is_none()
         && pod.created_unix_us <= silent_since
         && !served.contains(&pod.scheduler_name)
+}
+
+/// Whether a pending pod is orphaned unless somebody serves the scheduler that it names.
+pub fn may_be_orphaned(pod: &Pod, now_unix_us: i64) -> bool {
+    is_orphaned(pod, &BTreeSet::new(), now_unix_us)
+}
+
+/// What one look takes in of `orphaned` pods: namespaces take turns, so that none hides the pods of another.
+pub fn taken_in(orphaned: Vec<Arc<Pod>>) -> Vec<Arc<Pod>> {
+    if orphaned.len() <= LOOKED_AT {
+        return orphaned;
+    }
+    in_turns(orphaned, |pod| pod.key.namespace.clone(), 0, LOOKED_AT)
 }
 
 /// The orphaned pods among `pending`, by the scheduler that they name, sorted by that name. O(pending · log), and a bounded
@@ -182,6 +198,22 @@ mod tests {
         }
         assert_eq!(near("default-schedular").as_deref(), Some("default-scheduler"));
         assert_eq!(near("volcano"), None);
+    }
+
+    #[test]
+    fn however_many_orphans_one_namespace_has_those_of_others_are_all_taken_in() {
+        let waits = |namespace: &str, i: usize| {
+            let mut pod = named(&format!("p{i}"), "x", 100);
+            pod.key.namespace = namespace.into();
+            Arc::new(pod)
+        };
+        let of_attacker = (0..4 * LOOKED_AT).map(|i| waits("attacker", i));
+        let of_tenants = (0..900).map(|i| waits(["one", "two", "three"][i % 3], i));
+        let taken = taken_in(of_attacker.chain(of_tenants).collect());
+        let of = |namespace: &str| taken.iter().filter(|pod| &*pod.key.namespace == namespace).count();
+        assert_eq!((taken.len(), of("attacker")), (LOOKED_AT, LOOKED_AT - 900));
+        assert_eq!((of("one"), of("two"), of("three")), (300, 300, 300));
+        assert_eq!(taken_in((0..LOOKED_AT).map(|i| waits("only", i)).collect()).len(), LOOKED_AT);
     }
 
     #[test]

@@ -7,11 +7,13 @@ use berth_cluster::watch::{
 };
 use berth_core::ledger::Ledger;
 use berth_runtime::Engine;
-use std::{sync::Arc, time::Duration};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use tokio::sync::watch as channel;
 use tokio_util::sync::CancellationToken;
 
-/// Objects of a whole read that are applied under one lock: enough to make the lock cheap, few enough not to hold it long.
+/// Objects of a whole read that are applied, or deleted after it, under one lock: enough to make the lock cheap, few enough not to
+/// hold it long.
 const BATCH: usize = 256;
 
 /// A watch counts as behind after this silence. It is longer than the time between two bookmarks of an API server, and
@@ -66,9 +68,10 @@ impl KindVisitor for Start<'_> {
         let (engine, observer) = (self.engine.clone(), K::observer(self.observers));
         let orders = Orders::default();
         let obeyed = orders.clone();
+        // A watch that is started again must know what the ledger has from the one before it.
+        let feed = Arc::new(Mutex::new(Feed::<K>::default()));
         self.tasks.spawn(K::PLURAL, self.cancel.clone(), move || {
-            let (engine, sender) = (engine.clone(), sender.clone());
-            let mut feed = Feed::<K>::default();
+            let (engine, sender, feed) = (engine.clone(), sender.clone(), feed.clone());
             let mut batch = Vec::new();
             let sink = move |event: WatchEvent<K::Object>| {
                 let may_wait = matches!(event, WatchEvent::Item(_));
@@ -78,9 +81,13 @@ impl KindVisitor for Start<'_> {
                     engine.about_to_bind(pod, !may_wait);
                 }
                 let is_whole = matches!(event, WatchEvent::Synced);
+                let unseen = feed.lock().unwrap_or_else(PoisonError::into_inner).note(&event);
                 batch.push(event);
                 if !may_wait || batch.len() >= BATCH {
-                    engine.apply(|ledger| batch.drain(..).for_each(|event| feed.apply(event, ledger)));
+                    engine.apply(|ledger| batch.drain(..).for_each(|event| Feed::<K>::apply(event, ledger)));
+                }
+                for part in unseen.chunks(BATCH) {
+                    engine.apply(|ledger| Feed::<K>::delete(part, ledger));
                 }
                 if is_whole {
                     sender.send_replace(true);

@@ -15,6 +15,11 @@ pub const COMMIT_RETRIES: u32 = 3;
 /// Decisions in one step before inputs are looked at again: a few milliseconds of work at most.
 pub const DECISIONS_PER_STEP: usize = 64;
 
+/// How long a bind, or a write before a bind, may be unanswered before those of its namespace are late and a full window opens for other
+/// namespaces. A window of 128 is answered in this time where 128 binds a second are carried out; where fewer are, something hangs or has
+/// too much to do.
+pub const LATE_ANSWER: Duration = Duration::from_secs(1);
+
 /// What one look at the ledger computes from nothing before it gives the lock back, in rows judged for a plain pod. A row takes
 /// some 50 ns: 8,192 are 0.4 ms. Beside them a look walks over the rows that it knows already, 0.1 ms for 20,000. Writers wait for
 /// the longest look, and every profile and watch waits with them. Below 5,000 nodes hardly any look is divided. A piece of work is
@@ -29,6 +34,12 @@ pub const HOLDS_PER_LOOK: usize = 1_024;
 
 /// Parked pods that a snapshot asks the ledger about under one hold of its lock: some 100 ns each, 0.4 ms.
 pub const PARKED_PODS_PER_HOLD: usize = 4_096;
+
+/// Pods of the ledger that are looked at under one hold of its lock by whoever looks at all: some 100 ns each, 0.4 ms.
+pub const PODS_PER_HOLD: usize = 4_096;
+
+/// Nominations that are ended under one hold of the lock: some 1.5 µs each, 0.4 ms.
+pub const NOMINATIONS_PER_HOLD: usize = 256;
 
 /// Changes of the log, or pods of a worker that begins, that are taken up under one hold of the lock: some 200 ns each, 0.4 ms. The
 /// log has up to [`CHANGE_LOG_ENTRIES`].

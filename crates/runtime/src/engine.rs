@@ -56,6 +56,12 @@ impl Engine {
         self.0.ledger.read(f)
     }
 
+    /// The pending pods that are `wanted`, in an order that means nothing. O(pods), in parts: others get the ledger in between, and what
+    /// they change may be missed.
+    pub fn pending_pods(&self, wanted: impl Fn(&Pod) -> bool) -> Vec<Arc<Pod>> {
+        self.0.ledger.pending_pods(wanted).1
+    }
+
     /// How long the ledger's lock was held, for reading and for writing.
     pub fn lock_holds(&self) -> [(&'static str, HistogramSnapshot); 2] {
         self.0.ledger.holds()

@@ -98,7 +98,7 @@ impl Shared {
     }
 
     fn set_served(&self, _right: &MutexGuard<'_, ()>, served: Vec<Str>) {
-        for pod in self.ledger.write(|ledger| ledger.set_own_schedulers(served)) {
+        for pod in self.ledger.serve(served) {
             self.sink.nominate(&Str::default(), NominateRequest { pod, node: None });
         }
     }

@@ -4,7 +4,7 @@ use berth_core::io::{
     self, BindOutcome, BindRequest, Effect, EvictRequest, EvictionOutcome, ExtenderError, ExtenderQuestion,
     ExtenderReply, ExtenderRequest, Input, NominatedNode, RefusalText, VolumeRequest, VolumesOutcome,
 };
-use berth_core::ledger::{Ledger, Object, PodState};
+use berth_core::ledger::{Ledger, LedgerAccess, Object, PodState};
 use berth_core::model::{Pod, Str, Time};
 use berth_core::profile::{CompiledProfile, Mode};
 use berth_core::worker::{Next, Worker};
@@ -133,12 +133,11 @@ impl<'a> Run<'a> {
         });
         let workers = workers.collect();
         let longest_backoff = profiles.iter().map(|p| p.queue.max_backoff).max().unwrap_or_default();
-        let mut ledger = cluster.ledger();
-        ledger
-            .set_own_schedulers(profiles.iter().flat_map(|profile| profile.scheduler_names.iter().cloned()).collect());
+        let ledger = RefCell::new(cluster.ledger());
+        ledger.serve(profiles.iter().flat_map(|profile| profile.scheduler_names.iter().cloned()).collect());
         Self {
             profiles,
-            ledger: RefCell::new(ledger),
+            ledger,
             workers,
             extenders,
             now: Time::ZERO,

@@ -24,11 +24,15 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Pending pods that are looked at: more say nothing new.
-const PODS: usize = 20_000;
-
 /// Objects of one page.
 const PAGE: u32 = 500;
+
+/// Pages of pending pods that are read: 150,000 pods, as many as Kubernetes is made for. They come in the order of their namespaces, so
+/// that those of one could hide all others behind a lower limit.
+const PAGES: usize = 300;
+
+/// Pages after which pods that one look does not take in are dropped.
+const KEPT: usize = 80;
 
 /// Pods of a Deployment that are named with what is wrong with them.
 const NAMED: usize = 5;
@@ -110,7 +114,7 @@ pub(super) async fn gather(client: &Client, places: Places, now: Timestamp) -> F
     let named = || lease.as_ref().ok()?.as_ref().and_then(lease::home_of).map(str::to_owned);
     let home = places.home.or_else(named).unwrap_or_else(|| lease::HOME.to_owned());
     let (definition, deployments, profiles, pending) =
-        tokio::join!(served_crd(client, lacking), deployments(client, &home), profiles(client), pending_pods(client),);
+        tokio::join!(served_crd(client, lacking), deployments(client, &home), profiles(client), silent(client, now),);
     let account = deployments.as_ref().ok().and_then(|all| all.first()).map(|one| one.account.clone());
     let rights = rights(client, &home, &places.lease_namespace, account).await;
     let orphans = profiles.as_ref().ok().map(|profiles| pending.map(|pods| orphans(&pods, profiles, now)));
@@ -216,11 +220,11 @@ fn profile(mut object: Value) -> Profile {
     Profile { generation: object["metadata"]["generation"].as_i64().unwrap_or_default(), name, status, names }
 }
 
-/// Pods without a node, at most [`PODS`], read in pages.
-async fn pending_pods(client: &Client) -> Seen<Vec<Arc<Pod>>> {
+/// Pods that wait and that no scheduler has touched, read in pages: as many as one look takes in.
+async fn silent(client: &Client, now: Timestamp) -> Seen<Vec<Arc<Pod>>> {
     let (mut decoder, mut pods, mut token) = (Decoder::default(), Vec::new(), None);
     let fault = |error: &kube::Error| Fault::of("list", "pods", error);
-    loop {
+    for page_number in 1..=PAGES {
         let params = ListParams {
             field_selector: Some("spec.nodeName=,status.phase=Pending".to_owned()),
             limit: Some(PAGE),
@@ -236,15 +240,19 @@ async fn pending_pods(client: &Client) -> Seen<Vec<Arc<Pod>>> {
             item["kind"] = json!("Pod");
             let read = from_manifest(&mut decoder, item).into_iter().flatten();
             pods.extend(read.filter_map(|object| match object {
-                Object::Pod(pod) => Some(Arc::new(*pod)),
+                Object::Pod(pod) if operator::may_be_orphaned(&pod, now.as_microsecond()) => Some(Arc::new(*pod)),
                 _ => None,
             }));
         }
+        if page_number % KEPT == 0 {
+            pods = operator::taken_in(pods);
+        }
         token = page["metadata"]["continue"].as_str().filter(|token| !token.is_empty()).map(str::to_owned);
-        if token.is_none() || pods.len() >= PODS {
-            return Ok(pods);
+        if token.is_none() {
+            break;
         }
     }
+    Ok(operator::taken_in(pods))
 }
 
 fn orphans(pods: &[Arc<Pod>], profiles: &[Profile], now: Timestamp) -> Vec<Orphans> {
@@ -403,6 +411,27 @@ mod tests {
         let places = Places { home: None, lease_namespace: "kube-system".to_owned() };
         let now = "2026-01-01T00:02:00Z".parse().unwrap();
         gather(&server.client(), places, now).await
+    }
+
+    /// API servers list pods in the order of their namespaces.
+    #[tokio::test]
+    async fn pods_of_one_namespace_hide_no_orphans_of_the_next() {
+        let pages = 81;
+        let server = Scripted::start(move |asked| async move {
+            let number = asked.query.split_once("continue=").map_or(0, |(_, token)| token.parse::<usize>().unwrap());
+            let (namespace, more) = if number < pages { ("aaa", (number + 1).to_string()) } else { ("zzz", String::new()) };
+            let named = |i: usize| {
+                let name = format!("{namespace}-{number}-{i}");
+                json!({"metadata": {"name": name, "namespace": namespace, "uid": name, "creationTimestamp": "2026-01-01T00:00:00Z"},
+                    "spec": {"schedulerName": format!("of-{namespace}"), "containers": [{"name": "c"}]}})
+            };
+            let items: Vec<Value> = (0..PAGE as usize).map(named).collect();
+            Reply::json(200, json!({"kind": "PodList", "metadata": {"continue": more}, "items": items}))
+        })
+        .await;
+        let pods = silent(&server.client(), "2026-01-01T00:02:00Z".parse().unwrap()).await.unwrap();
+        let of = |namespace: &str| pods.iter().filter(|pod| &*pod.key.namespace == namespace).count();
+        assert_eq!((of("aaa"), of("zzz"), server.requests().len()), (19_500, 500, pages + 1));
     }
 
     #[tokio::test]

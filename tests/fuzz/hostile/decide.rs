@@ -172,8 +172,8 @@ impl<'f> Subject<'f> {
         let mut subject =
             Self { ledger, worker: Worker::new(profile.clone(), 1), inputs: Vec::new(), decided: 0, figures };
         let decoder = &mut Decoder::plain();
+        subject.ledger.serve(profile.scheduler_names.clone());
         let ledger = &subject.ledger.ledger;
-        ledger.borrow_mut().set_own_schedulers(profile.scheduler_names.clone());
         subject.figures.refused += apply_others(cluster, &mut ledger.borrow_mut());
         for text in &cluster.nodes {
             subject.apply_node(decoder, text);
@@ -298,8 +298,9 @@ struct Twin {
 
 impl Twin {
     fn new(cluster: &Cluster, profile: &Arc<CompiledProfile>) -> Self {
-        let mut ledger = Ledger::with_hash_key(&HashKey::new([3, 4]));
-        ledger.set_own_schedulers(profile.scheduler_names.clone());
+        let ledger = RefCell::new(Ledger::with_hash_key(&HashKey::new([3, 4])));
+        ledger.serve(profile.scheduler_names.clone());
+        let mut ledger = ledger.into_inner();
         apply_others(cluster, &mut ledger);
         let decoder = &mut Decoder::small();
         for text in &cluster.nodes {

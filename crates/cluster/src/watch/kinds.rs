@@ -14,7 +14,6 @@ use berth_core::model::{
     CsiDriver, CsiNode, CsiStorageCapacity, DeviceClass, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
     PodDisruptionBudget, Service, StorageClass, Str, VolumeAttachment, Workload, WorkloadKind,
 };
-use std::collections::HashSet;
 use std::sync::Arc;
 
 /// A kind that can be watched.
@@ -71,9 +70,6 @@ pub trait Tracked: Watched {
     fn apply(object: Self::Object, ledger: &mut Ledger);
 
     fn delete(identity: &str, ledger: &mut Ledger);
-
-    /// Deletes all but the `seen` ones: the end of a re-read.
-    fn retain(seen: &HashSet<Str>, ledger: &mut Ledger);
 }
 
 /// A kind by what manifests and RBAC rules call it.
@@ -184,14 +180,14 @@ fn joined(namespace: &str, name: &str) -> Str {
 ///
 /// ```text
 /// Type: "group" "version" "Kind" "plural" by identity (Slim type => decoder function) -> model type,
-///     apply, delete, retain (argument of the last two), { items of Watched that are not the default }
+///     apply, delete (first argument of the latter), { items of Watched that are not the default }
 /// ```
 ///
 /// A row without a slim type brings `item` and `frame` itself.
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident: $group:tt $version:tt $kind:literal $plural:tt by $identity:ident
         $(($slim:ident => $decode:ident))? -> $object:ty,
-        $apply:ident $(($by:tt))?, $delete:ident, $retain:ident $(($more:expr))? $(, { $($watched:tt)* })?;)+) => {
+        $apply:ident $(($by:tt))?, $delete:ident $(($more:expr))? $(, { $($watched:tt)* })?;)+) => {
         $(
             $(#[$doc])*
             #[derive(Debug)]
@@ -223,10 +219,6 @@ macro_rules! kinds {
                 fn delete(identity: &str, ledger: &mut Ledger) {
                     ledger.$delete($($more,)? identity);
                 }
-
-                fn retain(seen: &HashSet<Str>, ledger: &mut Ledger) {
-                    ledger.$retain($($more,)? seen);
-                }
             }
         )+
 
@@ -249,7 +241,7 @@ macro_rules! kinds {
 
 kinds! {
     /// Pods that have not ended.
-    Pods: "" "v1" "Pod" "pods" by uid -> Pod, apply_pod, delete_pod, retain_pods, {
+    Pods: "" "v1" "Pod" "pods" by uid -> Pod, apply_pod, delete_pod, {
         const FIELDS: Option<&'static str> = Some("status.phase!=Succeeded,status.phase!=Failed");
 
         fn is_kept(key: &ObjectKey, ledger: &Ledger) -> bool {
@@ -278,7 +270,7 @@ kinds! {
             frame::read(line, |slim: &mut SlimPod<'_>| note_unknown(slim, line, &known::FRAME), |slim| decoder.pod(slim))
         }
     };
-    Nodes: "" "v1" "Node" "nodes" by name (SlimNode => node) -> Node, apply_node (&), delete_node, retain_nodes, {
+    Nodes: "" "v1" "Node" "nodes" by name (SlimNode => node) -> Node, apply_node (&), delete_node, {
         fn is_kept(key: &ObjectKey, ledger: &Ledger) -> bool {
             ledger.nodes().find(&key.name).is_some()
         }
@@ -288,37 +280,37 @@ kinds! {
         }
     };
     Namespaces: "" "v1" "Namespace" "namespaces" by name (SlimNamespace => namespace)
-        -> Namespace, apply_namespace, delete_namespace, retain_namespaces;
+        -> Namespace, apply_namespace, delete_namespace;
     Services: "" "v1" "Service" "services" by key (SlimService => service)
-        -> Service, apply_service, delete_service, retain_services;
+        -> Service, apply_service, delete_service;
     ReplicationControllers: "" "v1" "ReplicationController" "replicationcontrollers" by key
         (SlimReplicationController => replication_controller)
-        -> Workload, apply_controller, delete_controller, retain_controllers (WorkloadKind::ReplicationController);
+        -> Workload, apply_controller, delete_controller (WorkloadKind::ReplicationController);
     /// ReplicaSets: of each revision of each Deployment only the selector is kept.
     ReplicaSets: "apps" "v1" "ReplicaSet" "replicasets" by key (SlimReplicaSet => replica_set)
-        -> Workload, apply_controller, delete_controller, retain_controllers (WorkloadKind::ReplicaSet);
+        -> Workload, apply_controller, delete_controller (WorkloadKind::ReplicaSet);
     StatefulSets: "apps" "v1" "StatefulSet" "statefulsets" by key (SlimStatefulSet => stateful_set)
-        -> Workload, apply_controller, delete_controller, retain_controllers (WorkloadKind::StatefulSet);
+        -> Workload, apply_controller, delete_controller (WorkloadKind::StatefulSet);
     PersistentVolumes: "" "v1" "PersistentVolume" "persistentvolumes" by name (SlimVolume => volume)
-        -> PersistentVolume, apply_volume, delete_volume, retain_volumes;
+        -> PersistentVolume, apply_volume, delete_volume;
     PersistentVolumeClaims: "" "v1" "PersistentVolumeClaim" "persistentvolumeclaims" by claim (SlimClaim => claim)
-        -> PersistentVolumeClaim, apply_claim, delete_claim, retain_claims;
+        -> PersistentVolumeClaim, apply_claim, delete_claim;
     StorageClasses: "storage.k8s.io" "v1" "StorageClass" "storageclasses" by name (SlimStorageClass => storage_class)
-        -> StorageClass, apply_storage_class, delete_storage_class, retain_storage_classes;
+        -> StorageClass, apply_storage_class, delete_storage_class;
     CsiNodes: "storage.k8s.io" "v1" "CSINode" "csinodes" by name (SlimCsiNode => csi_node)
-        -> CsiNode, apply_csi_node, delete_csi_node, retain_csi_nodes;
+        -> CsiNode, apply_csi_node, delete_csi_node;
     CsiDrivers: "storage.k8s.io" "v1" "CSIDriver" "csidrivers" by name (SlimCsiDriver => csi_driver)
-        -> CsiDriver, apply_csi_driver, delete_csi_driver, retain_csi_drivers;
+        -> CsiDriver, apply_csi_driver, delete_csi_driver;
     CsiStorageCapacities: "storage.k8s.io" "v1" "CSIStorageCapacity" "csistoragecapacities" by key
         (SlimCsiStorageCapacity => csi_capacity)
-        -> CsiStorageCapacity, apply_csi_capacity, delete_csi_capacity, retain_csi_capacities;
+        -> CsiStorageCapacity, apply_csi_capacity, delete_csi_capacity;
     VolumeAttachments: "storage.k8s.io" "v1" "VolumeAttachment" "volumeattachments" by name
         (SlimVolumeAttachment => volume_attachment)
-        -> VolumeAttachment, apply_volume_attachment, delete_volume_attachment, retain_volume_attachments;
+        -> VolumeAttachment, apply_volume_attachment, delete_volume_attachment;
     PodDisruptionBudgets: "policy" "v1" "PodDisruptionBudget" "poddisruptionbudgets" by key (SlimBudget => budget)
-        -> PodDisruptionBudget, apply_budget, delete_budget, retain_budgets;
+        -> PodDisruptionBudget, apply_budget, delete_budget;
     DeviceClasses: "resource.k8s.io" "v1" "DeviceClass" "deviceclasses" by name (SlimDeviceClass => device_class)
-        -> DeviceClass, apply_device_class, delete_device_class, retain_device_classes, {
+        -> DeviceClass, apply_device_class, delete_device_class, {
         const OPTIONAL: bool = true;
     };
 }

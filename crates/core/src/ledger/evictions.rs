@@ -11,6 +11,7 @@ use super::{Change, Conflict, Ledger, NodeId, PlacedPod, PodState};
 use crate::model::{Pod, Str};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A worker's decision to evict, not yet committed.
@@ -89,11 +90,6 @@ impl Evictions {
         } else {
             pod.deleting = self.answered.contains(&pod.uid);
         }
-    }
-
-    /// The uids of these pods. Some may be in the ledger no more: the watch may still show them as they were before.
-    pub(super) fn answered(&self) -> impl Iterator<Item = &Str> {
-        self.answered.iter()
     }
 
     /// The watch has shown that the pod was deleted.
@@ -245,21 +241,24 @@ impl Ledger {
         &self.own_schedulers
     }
 
-    /// Says which schedulers are served from now on. Nominations of pods that were served and are no longer end: nobody will
-    /// place those pods, so they would keep the capacity for ever. Returns these pods as they were before.
-    pub fn set_own_schedulers(&mut self, mut names: Vec<Str>) -> Vec<Arc<Pod>> {
+    /// Returns the nominated pods that were served and are no longer, in an order that means nothing, for [`Self::abandon`].
+    pub(super) fn set_own_schedulers(&mut self, mut names: Vec<Str>) -> Vec<Arc<Pod>> {
         names.sort_unstable();
         names.dedup();
         let before = std::mem::replace(&mut self.own_schedulers, names.into());
-        let left: Vec<&Str> = before.iter().filter(|name| !self.is_own_scheduler(name)).collect();
-        if left.is_empty() || self.nominations.is_empty() {
+        let left: BTreeSet<&Str> = before.iter().filter(|name| !self.is_own_scheduler(name)).collect();
+        if left.is_empty() {
             return Vec::new();
         }
-        let abandoned = self.pending_pods(|pod| pod.nominated_node.is_some() && left.contains(&&pod.scheduler_name));
-        for pod in &abandoned {
-            self.nominate(&pod.uid, None);
-        }
-        abandoned
+        self.nominations.pods().filter(|pod| left.contains(&pod.scheduler_name)).cloned().collect()
+    }
+
+    /// Ends the nomination of a pod that nobody serves. Returns the pod as it was, if it had one.
+    pub(super) fn abandon(&mut self, uid: &str) -> Option<Arc<Pod>> {
+        let Some(PodState::Pending(pod)) = self.pod(uid) else { return None };
+        let pod = pod.clone();
+        let is_abandoned = pod.nominated_node.is_some() && !self.is_own_scheduler(&pod.scheduler_name);
+        is_abandoned.then(|| self.nominate(uid, None)).map(|_| pod)
     }
 
     /// Whether some profile of this process serves the scheduler `name`.
@@ -408,24 +407,18 @@ mod tests {
     #[test]
     fn what_the_watch_shows_late_of_a_deleted_pod_does_not_bring_it_back_to_life() {
         let shown_late = |ledger: &mut Ledger| ledger.apply_pod(pod("victim", shape_of(1_000, 0)));
-        for is_read_again in [false, true] {
-            let mut ledger = two_preemptors();
-            ledger.deletion_answered("victim");
-            // As after a bind that finds no pod.
-            ledger.drop_pod("victim");
-            assert!(ledger.is_ahead_of_watch() && ledger.pod("victim").is_none());
-            shown_late(&mut ledger);
-            assert!(is_terminating(&ledger));
-            ledger.drop_pod("victim");
-            if is_read_again {
-                ledger.retain_pods(&["first", "second"].map(Str::from).into());
-            } else {
-                ledger.delete_pod("victim");
-            }
-            assert!(!ledger.is_ahead_of_watch());
-            shown_late(&mut ledger);
-            assert!(!is_terminating(&ledger), "nothing is kept of it");
-        }
+        let mut ledger = two_preemptors();
+        ledger.deletion_answered("victim");
+        // As after a bind that finds no pod.
+        ledger.drop_pod("victim");
+        assert!(ledger.is_ahead_of_watch() && ledger.pod("victim").is_none());
+        shown_late(&mut ledger);
+        assert!(is_terminating(&ledger));
+        ledger.drop_pod("victim");
+        ledger.delete_pod("victim");
+        assert!(!ledger.is_ahead_of_watch());
+        shown_late(&mut ledger);
+        assert!(!is_terminating(&ledger), "nothing is kept of it");
     }
 
     #[test]

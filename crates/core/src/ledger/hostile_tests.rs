@@ -3,7 +3,7 @@
 use super::{HashKey, Ledger};
 use crate::io::{BindOutcome, BindRequest, Effect, Input};
 use crate::limits::{GHOST_ROWS, LARGEST_SUM, SCALAR_COLUMNS};
-use crate::model::{Node, Pod, PodShape, Score, Str, Time, WeightedTerm};
+use crate::model::{Node, Pod, PodShape, Score, Time, WeightedTerm};
 use crate::plugins::inter_pod_affinity::testing::term;
 use crate::plugins::{PluginContext, ResolvedPod, fixed_score};
 use crate::profile::CompiledProfile;
@@ -11,7 +11,6 @@ use crate::testing::{node, pod, shape_of};
 use crate::worker::{Next, Worker};
 use proptest::prelude::*;
 use std::cell::RefCell;
-use std::collections::HashSet;
 use std::sync::Arc;
 
 const GIB: i64 = 1 << 30;
@@ -271,9 +270,9 @@ fn pods_on_invented_nodes_take_a_bounded_number_of_rows() {
     ledger.delete_pod(&format!("p{}", pods - 2));
     ledger.apply_pod(Pod { finished: true, ..aside(pods - 3) });
     ledger.apply_pod(Pod { uid: "other".into(), ..bound(&format!("p{}", pods - 4), "real", shape_of(1, 0)) });
-    let seen: HashSet<Str> = [Str::from("other")].into();
     ledger.audit().expect("sums");
-    ledger.retain_pods(&seen);
+    (0..pods).for_each(|i| ledger.delete_pod(&format!("p{i}")));
+    ledger.delete_pod("second");
     for i in 0..pods {
         let name = format!("ghost-{i}");
         ledger.apply_node(&node(&name, 1_000, GIB, 110));
@@ -355,8 +354,7 @@ fn ledgers_of_different_keys_decide_the_same() {
                 2 => bench.ledger.borrow_mut().delete_node(&format!("n{}", draw(12))),
                 3 => bench.ledger.borrow_mut().delete_pod(&format!("p{}", rng.below(i + 1))),
                 4 if draw(3) == 0 => {
-                    let seen: HashSet<Str> = (0..9).map(|_| format!("n{}", draw(12)).into()).collect();
-                    bench.ledger.borrow_mut().retain_nodes(&seen);
+                    (0..4).for_each(|_| bench.ledger.borrow_mut().delete_node(&format!("n{}", draw(12))));
                 }
                 _ => {
                     let key = ["zone", "disk", "absent"][draw(3)];

@@ -16,18 +16,6 @@
 //!
 //! The ledger has no lock: the runtime puts one around it, tests and the simulator do without.
 
-/// Defines `Ledger::retain_…`, which ends a re-read: it deletes what the re-read did not see, in the order of the identities.
-macro_rules! retain {
-    ($retain:ident by $delete:ident, |$ledger:ident| $known:expr) => {
-        pub fn $retain<S: std::hash::BuildHasher>(&mut self, seen: &std::collections::HashSet<$crate::model::Str, S>) {
-            let $ledger = &*self;
-            for identity in $crate::ledger::unseen($known, seen) {
-                self.$delete(&identity);
-            }
-        }
-    };
-}
-
 mod audit;
 mod change;
 mod commit;
@@ -43,8 +31,11 @@ mod nodes;
 mod nominations;
 mod object;
 mod order;
+mod parted;
 mod placed;
 mod pods;
+#[cfg(test)]
+mod pods_tests;
 mod scalars;
 mod strays;
 mod terms;
@@ -63,7 +54,7 @@ pub use nodes::NodeTable;
 pub(crate) use nodes::{add_ports, remove_ports};
 pub use order::{CountsByNode, NodeId};
 pub use placed::PlacedPod;
-pub use pods::{PodState, oldest_first};
+pub use pods::{PodState, PodsFrom, oldest_first};
 pub use scalars::ScalarId;
 pub use terms::{OfTopology, PlacedTerms, TermIndex};
 pub use topology::{DomainId, Topology};
@@ -71,6 +62,7 @@ pub(crate) use volumes::is_meant_for;
 pub use volumes::{PlacedVolumes, VolumePlan, VolumeTable};
 pub use workloads::Workloads;
 
+use crate::limits::NOMINATIONS_PER_HOLD;
 use crate::model::{
     CsiDriver, CsiNode, CsiStorageCapacity, DeviceClass, Labels, Namespace, Node, PersistentVolume,
     PersistentVolumeClaim, Pod, PodDisruptionBudget, PodShape, Service, StorageClass, Str, Time, Usage,
@@ -86,7 +78,7 @@ use placed::PodsOnNode;
 use pods::PodTable;
 use std::borrow::Borrow;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasher;
 use std::sync::Arc;
 use topology::TopologyTable;
@@ -98,6 +90,33 @@ use workloads::{BudgetTable, WorkloadTable};
 pub trait LedgerAccess {
     fn read<R>(&self, f: impl FnOnce(&Ledger) -> R) -> R;
     fn write<R>(&self, f: impl FnOnce(&mut Ledger) -> R) -> R;
+
+    /// The pending pods that are `wanted`, in an order that means nothing, and the ledger's version before the first was looked at: what
+    /// has changed after it may be missed, or be there as it was, and is in the log. O(pods), for a worker that starts or whose cursor
+    /// is older than the log; the lock is given back after every some thousand.
+    fn pending_pods(&self, wanted: impl Fn(&Pod) -> bool) -> (u64, Vec<Arc<Pod>>) {
+        let (mut version, mut pending, mut from) = (None, Vec::new(), Some(PodsFrom::default()));
+        while let Some(at) = from {
+            from = self.read(|ledger| {
+                version.get_or_insert(ledger.version());
+                ledger.some_pending_pods(at, |pod| pending.extend(wanted(pod).then(|| pod.clone())))
+            });
+        }
+        (version.unwrap_or_default(), pending)
+    }
+
+    /// Says which schedulers are served from now on. Nominations of pods that were served and are no longer end: nobody will place
+    /// those pods, so they would keep the capacity for ever. Returns these pods as they were before, oldest first. O(nominated pods);
+    /// the lock is given back after every some hundred. Nobody else may say so meanwhile.
+    fn serve(&self, schedulers: Vec<Str>) -> Vec<Arc<Pod>> {
+        let mut abandoned = self.write(|ledger| ledger.set_own_schedulers(schedulers));
+        oldest_first(&mut abandoned);
+        let mut ended = Vec::with_capacity(abandoned.len());
+        for part in abandoned.chunks(NOMINATIONS_PER_HOLD) {
+            self.write(|ledger| ended.extend(part.iter().filter_map(|pod| ledger.abandon(&pod.uid))));
+        }
+        ended
+    }
 
     /// How far time has come, for measuring what things take: nothing is decided by it. It may be asked while the ledger is locked. Time
     /// stands still for who does not measure.
@@ -136,7 +155,7 @@ object::objects! {
 
 /// The shared table. See the module's documentation.
 ///
-/// Every watched kind has `apply_…` (the object as seen), `delete_…` and `retain_…` (the end of a re-read). An object that changes nothing for scheduling is no change.
+/// Every watched kind has `apply_…` (the object as seen) and `delete_…`. An object that changes nothing for scheduling is no change.
 #[derive(Debug)]
 pub struct Ledger {
     nodes: NodeTable,
@@ -300,20 +319,10 @@ impl Ledger {
         }
     }
 
-    retain!(retain_namespaces by delete_namespace, |ledger| ledger.namespaces.keys());
-
     fn namespace_changed(&mut self, name: Str) {
         let version = self.record(None, Change::Namespace { name });
         self.terms.touch(version);
     }
-}
-
-/// The identities (names, uids or `namespace/name`) that a re-read did not see, sorted.
-fn unseen<I: AsRef<str>, S: BuildHasher>(known: impl Iterator<Item = I>, seen: &HashSet<Str, S>) -> Vec<Str> {
-    let mut unseen: Vec<Str> =
-        known.filter(|one| !seen.contains(one.as_ref())).map(|one| one.as_ref().into()).collect();
-    unseen.sort_unstable();
-    unseen
 }
 
 /// Removes `key` from `group`, and the group with its last value.

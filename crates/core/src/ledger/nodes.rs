@@ -473,8 +473,6 @@ impl Ledger {
         self.nodes.release_if_unused(node);
     }
 
-    retain!(retain_nodes by delete_node, |ledger| ledger.nodes.present_nodes().map(|node| ledger.nodes.name(node)));
-
     fn node_changed(&mut self, node: NodeId, aspects: NodeAspects) -> u64 {
         let before = self.nodes.version[node.index()];
         let version = self.record(Some(node), Change::Node { node, aspects });

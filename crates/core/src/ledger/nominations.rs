@@ -44,6 +44,11 @@ impl Nominations {
         self.by_node.keys()
     }
 
+    /// In an order that means nothing.
+    pub(super) fn pods(&self) -> impl Iterator<Item = &Arc<Pod>> {
+        self.by_node.values().flatten()
+    }
+
     pub(super) fn add(&mut self, pod: &Arc<Pod>, version: u64) {
         let Some(node) = &pod.nominated_node else {
             return;

@@ -1,8 +1,11 @@
-use super::keyed::{HashKey, KeyedMap};
+use super::keyed::HashKey;
+use super::parted::Parted;
 use super::strays::Strays;
 use super::{Change, Ledger, MatchClass, NodeId, PlacedPod};
+use crate::limits::PODS_PER_HOLD;
 use crate::model::{Pod, PodKey, Str, Usage, VolumeWrites};
-use rustc_hash::FxHashMap;
+use rustc_hash::FxHasher;
+use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 
 /// Where a pod is in its life, as the ledger knows it.
@@ -42,14 +45,19 @@ impl PodState {
 /// Every pod that is on a node or waits for one, by uid.
 #[derive(Debug)]
 pub(super) struct PodTable {
-    pub(super) states: FxHashMap<Str, PodState>,
-    by_key: KeyedMap<PodKey, Str>,
+    /// API servers draw uids at random.
+    pub(super) states: Parted<Str, PodState, BuildHasherDefault<FxHasher>>,
+    by_key: Parted<PodKey, Str, HashKey>,
     pub(super) strays: Strays,
 }
 
 impl PodTable {
     pub(super) fn new(key: &HashKey) -> Self {
-        Self { states: FxHashMap::default(), by_key: key.map(), strays: Strays::new(key) }
+        Self {
+            states: Parted::with_hasher(BuildHasherDefault::default()),
+            by_key: Parted::with_hasher(key.clone()),
+            strays: Strays::new(key),
+        }
     }
 
     /// A pod of another uid has the name no more: the caller has deleted it.
@@ -86,6 +94,10 @@ impl PodTable {
     }
 }
 
+/// Where a look at all pods goes on. It begins with the default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PodsFrom(usize);
+
 /// Whether a scheduler has a choice of nodes for this pod: a DaemonSet's pod names its node.
 fn has_choice(pod: &Pod) -> bool {
     let mut terms = pod.shape.required_affinity.iter().flat_map(|required| &required.terms);
@@ -116,21 +128,35 @@ impl Ledger {
             || self.evicting().iter().any(|victim| !victim.is_terminating())
     }
 
-    /// The pending pods that are `wanted`, oldest first, then by name. O(pods), and sorts the wanted ones: for a worker that
-    /// starts or whose cursor is older than the log.
-    pub fn pending_pods(&self, wanted: impl Fn(&Pod) -> bool) -> Vec<Arc<Pod>> {
-        let mut pending = self.pending_pods_in_any_order(wanted);
-        oldest_first(&mut pending);
-        pending
+    /// Shows the pending ones of the next some thousand pods, in an order that means nothing. Returns where to go on, also after the
+    /// ledger has changed: what was pending all the while is shown once. `None`: these were the last.
+    pub fn some_pending_pods(&self, from: PodsFrom, mut show: impl FnMut(&Arc<Pod>)) -> Option<PodsFrom> {
+        let (PodsFrom(mut next), mut looked_at) = (from, 0);
+        for part in self.pods.states.parts(next) {
+            if looked_at >= PODS_PER_HOLD {
+                return Some(PodsFrom(next));
+            }
+            #[allow(clippy::iter_over_hash_type, reason = "who needs an order sorts them")]
+            for state in part.values() {
+                if let PodState::Pending(pod) = state {
+                    show(pod);
+                }
+            }
+            next += 1;
+            looked_at += part.len();
+        }
+        None
     }
 
-    /// For who sorts them by [`oldest_first`] once the ledger is unlocked.
-    pub fn pending_pods_in_any_order(&self, wanted: impl Fn(&Pod) -> bool) -> Vec<Arc<Pod>> {
-        let is_wanted = |state: &PodState| match state {
-            PodState::Pending(pod) if wanted(pod) => Some(pod.clone()),
-            _ => None,
-        };
-        self.pods.states.values().filter_map(is_wanted).collect()
+    /// The pending pods that are `wanted`, oldest first, then by name.
+    #[cfg(test)]
+    pub(crate) fn pending_pods(&self, wanted: impl Fn(&Pod) -> bool) -> Vec<Arc<Pod>> {
+        let (mut pending, mut from) = (Vec::new(), Some(PodsFrom::default()));
+        while let Some(at) = from {
+            from = self.some_pending_pods(at, |pod| pending.extend(wanted(pod).then(|| pod.clone())));
+        }
+        oldest_first(&mut pending);
+        pending
     }
 
     /// The pod may be new, changed, bound by us or by someone else, finished, or another pod of the same name.
@@ -332,11 +358,6 @@ impl Ledger {
             None => {}
         }
     }
-
-    // An assumed pod that was not seen is deleted as well: it does not exist, so its bind cannot land.
-    retain!(retain_pods by delete_pod, |ledger| {
-        ledger.pods.states.keys().chain(ledger.pods.strays.uids()).chain(ledger.evictions.answered())
-    });
 
     /// Counts what a pod takes from its node, on which it is assumed or bound from now on.
     pub(super) fn place(&mut self, placed: &Arc<PlacedPod>) -> u64 {

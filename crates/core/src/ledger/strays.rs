@@ -22,10 +22,6 @@ impl Strays {
         self.nodes.contains_key(uid)
     }
 
-    pub(super) fn uids(&self) -> impl Iterator<Item = &Str> {
-        self.nodes.keys()
-    }
-
     pub(super) fn insert(&mut self, pod: &Pod, node: &Str) {
         self.nodes.insert(pod.uid.clone(), node.clone());
         self.pods.entry(node.clone()).or_default().insert(pod.uid.clone(), pod.clone());

@@ -1,8 +1,7 @@
 use super::keyed::KeyedMap;
-use super::{Change, Ledger, parts, remove_from_group, unseen};
+use super::{Change, Ledger, parts, remove_from_group};
 use crate::model::{LabelSelector, Labels, PodDisruptionBudget, Service, Str, Workload, WorkloadKind};
-use std::collections::{BTreeMap, HashSet};
-use std::hash::BuildHasher;
+use std::collections::BTreeMap;
 
 /// The Services and controllers of one namespace that select pods.
 #[derive(Debug, Default)]
@@ -85,10 +84,6 @@ impl Ledger {
         self.change_workloads(namespace, |workloads| set(&mut workloads.services, name.into(), None));
     }
 
-    retain!(retain_services by delete_service, |ledger| {
-        ledger.workloads.iter().flat_map(|(ns, of)| of.services.keys().map(move |name| format!("{ns}/{name}")))
-    });
-
     /// A controller that selects no pods is as good as none.
     pub fn apply_controller(&mut self, controller: Workload) {
         let Workload { kind, namespace, name, selector } = controller;
@@ -98,16 +93,6 @@ impl Ledger {
     pub fn delete_controller(&mut self, kind: WorkloadKind, identity: &str) {
         let (namespace, name) = parts(identity);
         self.change_workloads(namespace, |workloads| set(&mut workloads.controllers, (kind, name.into()), None));
-    }
-
-    pub fn retain_controllers<S: BuildHasher>(&mut self, kind: WorkloadKind, identities: &HashSet<Str, S>) {
-        let known = self.workloads.iter().flat_map(|(namespace, of)| {
-            let of_kind = of.controllers.keys().filter(move |(one, _)| *one == kind);
-            of_kind.map(move |(_, name)| format!("{namespace}/{name}"))
-        });
-        for identity in unseen(known, identities) {
-            self.delete_controller(kind, &identity);
-        }
     }
 
     /// `change` says whether it changed anything.
@@ -147,10 +132,6 @@ impl Ledger {
             self.record(None, Change::Budget { loosened: true });
         }
     }
-
-    retain!(retain_budgets by delete_budget, |ledger| {
-        ledger.budgets.iter().flat_map(|(ns, of)| of.keys().map(move |name| format!("{ns}/{name}")))
-    });
 }
 
 #[cfg(test)]
@@ -165,10 +146,6 @@ mod tests {
     fn replica_set(name: &str) -> Workload {
         let selector = Some(LabelSelector::default());
         Workload { kind: WorkloadKind::ReplicaSet, namespace: "n".into(), name: name.into(), selector }
-    }
-
-    fn set(identities: &[&str]) -> HashSet<Str> {
-        identities.iter().map(|i| Str::from(*i)).collect()
     }
 
     #[test]
@@ -199,23 +176,26 @@ mod tests {
     }
 
     #[test]
-    fn a_re_read_drops_what_it_did_not_see() {
+    fn a_namespace_is_kept_as_long_as_something_of_it_is() {
         let mut ledger = Ledger::new();
         for name in ["a", "b"] {
             ledger.apply_service(service(name, Some("web")));
             ledger.apply_controller(replica_set(name));
             ledger.apply_controller(Workload { kind: WorkloadKind::StatefulSet, ..replica_set(name) });
         }
-        ledger.retain_services(&set(&["n/b", "other/a"]));
-        ledger.retain_controllers(WorkloadKind::ReplicaSet, &set(&["n/a"]));
+        ledger.delete_service("n/a");
+        ledger.delete_service("other/b");
+        ledger.delete_controller(WorkloadKind::ReplicaSet, "n/b");
         let workloads = ledger.workloads("n").expect("some are left");
         assert_eq!(workloads.services.keys().map(|n| &**n).collect::<Vec<_>>(), ["b"]);
         let known = |kind, name: &str| workloads.controller(kind, &name.into()).is_some();
         assert!(known(WorkloadKind::ReplicaSet, "a") && !known(WorkloadKind::ReplicaSet, "b"));
         assert!(known(WorkloadKind::StatefulSet, "a") && known(WorkloadKind::StatefulSet, "b"));
-        ledger.retain_services(&set(&[]));
+        ledger.delete_service("n/b");
         for kind in WorkloadKind::ALL {
-            ledger.retain_controllers(kind, &set(&[]));
+            for name in ["n/a", "n/b"] {
+                ledger.delete_controller(kind, name);
+            }
         }
         assert_eq!((ledger.workloads("n").is_none(), ledger.workloads_version("n")), (true, 0));
     }

@@ -99,7 +99,7 @@ impl Entry {
         match self.part {
             Part::Active => "active",
             Part::Deferred(_) => "active, until an extender takes another question",
-            Part::Withheld => "active, while binds are paused",
+            Part::Withheld => "active, while binds are paused or late",
             Part::Backoff => "backoff",
             Part::Unschedulable => "unschedulable",
             Part::Parked(Parked::Gated) => "gated",
@@ -217,7 +217,7 @@ impl Ticket {
 }
 
 /// Active pods that are passed over for now, by what they wait for: the extenders that they need and that take no more
-/// questions, or the namespace whose binds are paused. There are few such sets.
+/// questions, or the namespace whose binds are paused or late. There are few such sets.
 #[derive(Debug)]
 pub(super) struct PassedOver<K> {
     by_cause: BTreeMap<K, BTreeSet<ActiveKey>>,

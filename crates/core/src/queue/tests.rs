@@ -24,7 +24,7 @@ fn refuse(queue: &mut Queue, ticket: Ticket, now: Time, missed: bool) {
 }
 
 fn next(queue: &mut Queue) -> Option<String> {
-    queue.pop(ExtenderSet::NONE).map(|ticket| {
+    queue.pop(ExtenderSet::NONE, |_| true).map(|ticket| {
         let name = ticket.pod().key.name.to_string();
         queue.done(ticket);
         name
@@ -45,7 +45,7 @@ fn pods_are_popped_by_priority_then_age() {
 fn a_pod_that_failed_stands_behind_equals_that_came_before_its_failure_71486() {
     let mut queue = Queue::new(QueueTimes::default());
     queue.add(named("failed", 0), at(0), None);
-    let ticket = queue.pop(ExtenderSet::NONE).expect("active");
+    let ticket = queue.pop(ExtenderSet::NONE, |_| true).expect("active");
     queue.add(named("waiting", 0), at(1), None);
     refuse(&mut queue, ticket, at(2), false);
     queue.wake(at(60_000), |_| Wake::Requeue(QueueEvent::NodeAdd));
@@ -57,11 +57,11 @@ fn a_pod_that_failed_stands_behind_equals_that_came_before_its_failure_71486() {
 fn backoff_is_popped_early_only_when_active_is_empty_and_never_after_an_error() {
     let mut queue = Queue::new(QueueTimes::default());
     queue.add(named("refused", 0), at(0), None);
-    let ticket = queue.pop(ExtenderSet::NONE).expect("active");
+    let ticket = queue.pop(ExtenderSet::NONE, |_| true).expect("active");
     refuse(&mut queue, ticket, at(0), true);
     queue.add(named("error", 0), at(0), None);
     queue.add(named("fresh", 0), at(0), None);
-    let ticket = queue.pop(ExtenderSet::NONE).expect("active");
+    let ticket = queue.pop(ExtenderSet::NONE, |_| true).expect("active");
     queue.failed(ticket, at(0));
     assert_eq!(queue.counts().backoff, 2);
     assert_eq!(next(&mut queue).as_deref(), Some("fresh"));
@@ -78,7 +78,7 @@ fn backoff_is_popped_early_only_when_active_is_empty_and_never_after_an_error() 
 fn an_event_during_the_attempt_is_not_lost() {
     let mut queue = Queue::new(QueueTimes::default());
     queue.add(named("a", 0), at(0), None);
-    let ticket = queue.pop(ExtenderSet::NONE).expect("active");
+    let ticket = queue.pop(ExtenderSet::NONE, |_| true).expect("active");
     refuse(&mut queue, ticket, at(10_000), true);
     assert_eq!(queue.counts(), Counts { backoff: 1, ..Counts::default() });
 }
@@ -87,7 +87,7 @@ fn an_event_during_the_attempt_is_not_lost() {
 fn the_sweep_moves_and_counts_pods_that_no_event_woke() {
     let mut queue = Queue::new(QueueTimes::default());
     queue.add(named("a", 0), at(0), None);
-    let ticket = queue.pop(ExtenderSet::NONE).expect("active");
+    let ticket = queue.pop(ExtenderSet::NONE, |_| true).expect("active");
     refuse(&mut queue, ticket, at(0), false);
     assert_eq!(queue.sweep(at(300_000)), 0);
     assert_eq!(queue.sweep(at(300_001)), 1);
@@ -115,12 +115,12 @@ fn what_comes_into_which_part_is_counted_by_upstreams_labels() {
     queue.update(named("gated", 0), at(1), Some(Parked::Gated), true);
     queue.update(named("gated", 0), at(5), None, true);
     queue.update(named("gated", 0), at(6), None, true);
-    let mut ticket = queue.pop(ExtenderSet::NONE).expect("active");
+    let mut ticket = queue.pop(ExtenderSet::NONE, |_| true).expect("active");
     assert_eq!((ticket.active_at(), ticket.attempts()), (at(5), 1), "the gate's time is not the scheduler's");
     ticket.begin(at(7));
     refuse(&mut queue, ticket, at(8), false);
     queue.wake(at(9), |_| Wake::Requeue(QueueEvent::NodeAdd));
-    let ticket = queue.pop(ExtenderSet::NONE).expect("popped from backoff");
+    let ticket = queue.pop(ExtenderSet::NONE, |_| true).expect("popped from backoff");
     assert_eq!(ticket.active_at(), at(5));
     queue.failed(ticket, at(10));
     queue.flush_backoff(at(20_000));
@@ -137,6 +137,22 @@ fn what_comes_into_which_part_is_counted_by_upstreams_labels() {
             ("unschedulable", "ScheduleAttemptFailure", 1),
         ]
     );
+}
+
+#[test]
+fn a_queue_of_many_has_room_for_more_before_they_come() {
+    let (mut queue, most) = (Queue::new(QueueTimes::default()), 100);
+    let mut moved = 0;
+    for i in 0..5_000 {
+        if i % most == 0 {
+            queue.make_room(most);
+        }
+        let room = queue.entries.capacity();
+        queue.add(named(&format!("p{i}"), 0), at(0), None);
+        moved += usize::from(i >= most && queue.entries.capacity() != room);
+    }
+    assert_eq!(moved, 0);
+    assert!(queue.entries.capacity() < 16_384, "{}", queue.entries.capacity());
 }
 
 #[derive(Debug, Clone)]
@@ -174,14 +190,14 @@ fn a_withheld_pod_keeps_its_place_and_nothing_is_popped_while_all_is_paused() {
     queue.add(of("first", "hung"), at(0), None);
     queue.add(of("second", "fine"), at(1), None);
     queue.set_paused(Paused::Namespaces(["hung".into()].into()));
-    let ticket = queue.pop(ExtenderSet::NONE).expect("active");
+    let ticket = queue.pop(ExtenderSet::NONE, |_| true).expect("active");
     assert!(queue.is_paused(ticket.pod()));
     queue.withhold(ticket);
     assert_eq!((queue.counts().active, next(&mut queue).as_deref()), (2, Some("second")));
-    assert!(!queue.can_pop(ExtenderSet::NONE));
+    assert!(!queue.can_pop(ExtenderSet::NONE, |_| true));
     queue.add(of("third", "fine"), at(2), None);
     queue.set_paused(Paused::All);
-    assert!(!queue.can_pop(ExtenderSet::NONE) && queue.pop(ExtenderSet::NONE).is_none());
+    assert!(!queue.can_pop(ExtenderSet::NONE, |_| true) && queue.pop(ExtenderSet::NONE, |_| true).is_none());
     queue.set_paused(Paused::None);
     let order: Vec<_> = std::iter::from_fn(|| next(&mut queue)).collect();
     assert_eq!(order, ["first", "third"]);
@@ -205,7 +221,7 @@ proptest! {
                     let uid = format!("p{id}");
                     prop_assert_eq!(queue.remove(&uid).is_some(), known.remove(&uid));
                 }
-                Op::Pop(ending) => if let Some(ticket) = queue.pop(ExtenderSet::NONE) {
+                Op::Pop(ending) => if let Some(ticket) = queue.pop(ExtenderSet::NONE, |_| true) {
                     let pod = ticket.pod().clone();
                     prop_assert!(queue.get(&pod.uid).is_none());
                     match ending {

@@ -220,6 +220,7 @@ impl Worker {
     ) {
         let pod = ticket.pod().clone();
         self.popped.insert(pod.uid.clone());
+        self.window.begin(id, step.now, &pod.key.namespace);
         self.binding.insert(id, Binding { ticket, unknown: false });
         let extender = self.profile().binder_of(&pod);
         step.effects.push(Effect::Bind(BindRequest { attempt: id, pod, node, epoch, extender }));
@@ -247,7 +248,7 @@ impl Worker {
         // An attempt that was parked did not see what was followed meanwhile.
         let was_away = self.cursor.is_some_and(|cursor| version < cursor);
         let missed = self.hints.may_help(no_fit.rejectors, version)
-            || was_away && step.ledger.read(|ledger| missed_claim(ledger, &pod, no_fit.rejectors, version));
+            || was_away && missed_claim(step.ledger, &pod, no_fit.rejectors, version);
         self.queue.refused(ticket, no_fit.rejectors, diagnosis, version, step.now, missed);
         if let PostFilter::Evicting(evicting) = result {
             self.ask_to_evict(step, pod, *evicting);

@@ -14,7 +14,6 @@ use crate::plugins::Plugin;
 use crate::plugins::inter_pod_affinity::testing::{Asks, labelled, labels, selector, term};
 use crate::testing::node;
 use crate::volume_testing::{bound, csi, csi_node, mounting, using};
-use rustc_hash::FxHashSet;
 use std::cell::RefCell;
 use std::time::Duration;
 
@@ -249,8 +248,6 @@ enum Leaves {
     Slowly,
     /// It finishes.
     Finishes,
-    /// A re-read does not find it.
-    Unseen,
     /// Another pod has its name.
     Replaced,
 }
@@ -266,7 +263,6 @@ fn leave(bench: &mut Bench, case: &Case, how: Leaves) {
             bench.seen(|ledger| ledger.delete_pod("v"));
         }
         Leaves::Finishes => bench.pod(Pod { finished: true, ..victim }),
-        Leaves::Unseen => bench.seen(|ledger| ledger.retain_pods(&FxHashSet::from_iter(["p".into()]))),
         Leaves::Replaced => bench.pod(Pod { uid: "w".into(), node_name: None, scheduler_name: "x".into(), ..victim }),
     }
     bench.settle(0);
@@ -275,7 +271,7 @@ fn leave(bench: &mut Bench, case: &Case, how: Leaves) {
 /// 139162 and 54501: whatever refused it, a preemptor is tried as soon as a victim is deleted.
 #[test]
 fn a_pod_that_waits_for_a_victim_wakes_however_the_victim_leaves_139162() {
-    for how in [Leaves::Deleted, Leaves::Slowly, Leaves::Finishes, Leaves::Unseen, Leaves::Replaced] {
+    for how in [Leaves::Deleted, Leaves::Slowly, Leaves::Finishes, Leaves::Replaced] {
         for case in cases() {
             let mut bench = bench_of(&case);
             bench.settle(0);
@@ -357,9 +353,6 @@ fn ends() -> Vec<End> {
                 pod.gates = vec!["not yet".into()];
             });
         }),
-        ("a re-read does not find it", |bench| {
-            bench.seen(|ledger| ledger.retain_pods(&FxHashSet::from_iter(["q".into()])));
-        }),
         ("it is cleared", |bench| bench.change("p", |pod| pod.nominated_node = None)),
         ("it is moved", |bench| bench.change("p", |pod| pod.nominated_node = Some("b".into()))),
         ("the pod is worth less", |bench| bench.change("p", |pod| pod.priority = -1)),
@@ -386,7 +379,7 @@ fn a_nomination_that_ends_in_any_way_lets_the_others_in_102339() {
             end(&bench);
             bench.settle_all();
             assert_eq!(bench.place("q"), "a", "{how}, {scheduler}");
-            bench.seen(|ledger| ledger.retain_pods(&FxHashSet::default()));
+            bench.seen(|ledger| ["p", "another", "q"].into_iter().for_each(|uid| ledger.delete_pod(uid)));
             assert!(bench.ledger.borrow().nominations().is_empty(), "{how}, {scheduler}: a phantom is left");
         }
     }
@@ -438,15 +431,6 @@ fn a_pod_whose_nominated_node_is_deleted_is_tried_at_once() {
     bench.seen(|ledger| ledger.delete_pod("v-b"));
     bench.settle(0);
     assert_eq!(bench.place("p"), "b");
-}
-
-/// A re-read does not find the node any more.
-#[test]
-fn a_pod_whose_nominated_node_is_not_found_again_is_tried_at_once() {
-    let mut bench = nominated_to_a_full_node();
-    bench.seen(|ledger| ledger.retain_nodes(&FxHashSet::from_iter(["b".into()])));
-    bench.settle(0);
-    bench.is_tried_again("p");
 }
 
 /// 95752: the kubelet of the nominated node is dead, so that its pods never end. The taint for that makes the pod

@@ -1,9 +1,11 @@
+use super::attempt::look;
 use super::{ForeignBind, Step, Worker};
 use crate::cycle::{Hold, Holds};
 use crate::io::{NominatedNode, Refusal};
 use crate::ledger::{Change, Ledger, LedgerAccess, NodeAspects, PodState, oldest_first};
 use crate::limits::{CHANGES_PER_HOLD, PARKED_PODS_PER_HOLD, UNKNOWN_FIELDS_NAMED};
 use crate::model::{ClaimKey, Pod, QueueEvent, Str, Time};
+use crate::plugins::hints::Helped;
 use crate::plugins::{PluginSet, claim_matters_to};
 use crate::profile::{CompiledProfile, Mode, NamespaceAccess};
 use crate::queue::{Entry, Parked, Wake};
@@ -32,15 +34,33 @@ fn reads_namespace_labels(profile: &CompiledProfile) -> bool {
 }
 
 /// Whether a claim of a pod that was not unschedulable at the time has changed after `version`, where a plugin that reads claims
-/// refused the pod.
-pub(super) fn missed_claim(ledger: &Ledger, pod: &Pod, rejectors: PluginSet, version: u64) -> bool {
+/// refused the pod. What comes while the log is read is for the next step to follow.
+pub(super) fn missed_claim(ledger: &impl LedgerAccess, pod: &Pod, rejectors: PluginSet, version: u64) -> bool {
     let Some(volumes) = pod.volumes.as_ref().filter(|_| claim_matters_to(rejectors)) else { return false };
-    let Ok(mut changes) = ledger.log().since(version) else { return true };
-    changes.any(|(_, change)| {
-        let Change::Volume(change) = change else { return false };
-        let (namespace, name) = (&pod.key.namespace, &pod.key.name);
-        change.claim().is_some_and(|key| volumes.claims(namespace, name).any(|(claim, _)| claim == *key))
-    })
+    let claims: BTreeSet<ClaimKey> =
+        volumes.claims(&pod.key.namespace, &pod.key.name).map(|(claim, _)| claim).collect();
+    let is_claim = |change: &Change| match change {
+        Change::Volume(change) => change.claim().is_some_and(|key| claims.contains(key)),
+        _ => false,
+    };
+    let (mut seen, mut until) = (version, None);
+    loop {
+        let missed = ledger.read(|ledger| {
+            let until = *until.get_or_insert(ledger.version());
+            // What fell off the log may have been one.
+            let Ok(changes) = ledger.log().since(seen) else { return Some(true) };
+            for (version, change) in changes.take(CHANGES_PER_HOLD) {
+                if is_claim(change) {
+                    return Some(true);
+                }
+                seen = version;
+            }
+            (seen >= until).then_some(false)
+        });
+        if let Some(missed) = missed {
+            return missed;
+        }
+    }
 }
 
 impl Worker {
@@ -55,14 +75,11 @@ impl Worker {
         self.hints.begin();
         let (mut followed, mut until) = (Followed::default(), None);
         loop {
+            self.queue.make_room(CHANGES_PER_HOLD);
             let part = ledger.read(|ledger| {
                 // What comes while the lock is given back is for the next step: this one comes to an end.
                 let until = *until.get_or_insert(ledger.version());
-                let part = self.follow_part(&mut Step { now, ledger, effects: step.effects }, &mut followed, until);
-                if part == Part::Last && followed.helps {
-                    self.wake_helped(ledger, now);
-                }
-                part
+                self.follow_part(&mut Step { now, ledger, effects: step.effects }, &mut followed, until)
             });
             match part {
                 Part::More => {}
@@ -70,7 +87,10 @@ impl Worker {
                 Part::Gap => return self.rebuild(step),
             }
         }
-        let Followed { claims, namespaces, device_classes, .. } = followed;
+        let Followed { helps, claims, namespaces, device_classes } = followed;
+        if helps {
+            self.wake_helped(ledger, now);
+        }
         if device_classes {
             self.recheck(step, |pod| !pod.shape.requests.scalars.is_empty());
         }
@@ -148,12 +168,34 @@ impl Worker {
         }
     }
 
-    fn wake_helped(&mut self, ledger: &Ledger, now: Time) {
-        let mut judge = self.hints.judge(ledger);
-        self.queue.wake(now, |entry| {
-            let by = judge.woken_by(entry.rejectors(), entry.refused_at(), &entry.pod().shape);
-            by.map_or(Wake::Stay, Wake::Requeue)
-        });
+    /// Lets pods try again that what was noted last may help. For most the kinds of changes tell; others are compared, in parts. What
+    /// changes meanwhile is noted at the next step.
+    fn wake_helped(&mut self, ledger: &impl LedgerAccess, now: Time) {
+        let Self { hints, queue, heaviest, .. } = self;
+        let mut judge = hints.judge();
+        let (mut woken, mut undecided) = (Vec::new(), Vec::new());
+        for entry in queue.unschedulable() {
+            match judge.by_kind(entry.rejectors(), entry.refused_at()) {
+                Helped::No => {}
+                Helped::By(by) => woken.push((entry.pod().uid.clone(), by)),
+                Helped::Perhaps => undecided.push(entry),
+            }
+        }
+        if !undecided.is_empty() {
+            let mut undecided = undecided.into_iter().peekable();
+            look(ledger, heaviest, |ledger, hold| {
+                while let Some(entry) = undecided.peek() {
+                    let refused = (entry.rejectors(), entry.refused_at());
+                    // Also of a shape that was compared before.
+                    hold.take(1).ok()?;
+                    let by = judge.compare(ledger, hold, refused, &entry.pod().shape).ok()?;
+                    woken.extend(by.map(|by| (entry.pod().uid.clone(), by)));
+                    undecided.next();
+                }
+                Some(())
+            });
+        }
+        queue.requeue_woken(now, woken);
     }
 
     /// Takes up one change; true if it may help pods in a way that the hints' table does not see.
@@ -248,10 +290,7 @@ impl Worker {
 
     fn rebuild(&mut self, step: &mut Step<'_, impl LedgerAccess>) {
         let (now, ledger) = (step.now, step.ledger);
-        let (version, mut served) = ledger.read(|ledger| {
-            let serves = |pod: &Pod| self.profile().serves(&pod.scheduler_name);
-            (ledger.version(), ledger.pending_pods_in_any_order(serves))
-        });
+        let (version, mut served) = ledger.pending_pods(|pod| self.profile().serves(&pod.scheduler_name));
         oldest_first(&mut served);
         let uids: FxHashSet<&Str> = served.iter().map(|pod| &pod.uid).collect();
         let queued = self.queue.entries().map(|entry| entry.pod().uid.clone());
@@ -266,18 +305,16 @@ impl Worker {
         self.preemptions.note_gap();
         // What happens from here on is in the log.
         self.cursor = Some(version);
-        let parts = served.len().div_ceil(CHANGES_PER_HOLD);
-        for (at, part) in served.chunks(CHANGES_PER_HOLD).enumerate() {
+        for part in served.chunks(CHANGES_PER_HOLD) {
+            self.queue.make_room(CHANGES_PER_HOLD);
             ledger.read(|ledger| {
                 let step = &mut Step { now, ledger, effects: step.effects };
                 for pod in part {
                     self.take_up(step, pod);
                 }
-                if at + 1 == parts {
-                    self.wake_helped(ledger, now);
-                }
             });
         }
+        self.wake_helped(ledger, now);
     }
 }
 

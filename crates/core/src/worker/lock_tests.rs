@@ -5,10 +5,13 @@ use crate::cycle::JUDGED;
 use crate::io::VolumesOutcome;
 use crate::ledger::Ledger;
 use crate::limits::{
-    CHANGES_PER_HOLD, COMPARISONS_PER_WORK, HOLDS_PER_LOOK, PARKED_PODS_PER_HOLD, SELECTOR_VALUES_PER_POD,
-    WORK_PER_CLAIM, WORK_PER_HOLD,
+    CHANGES_PER_HOLD, COMPARISONS_PER_WORK, HOLDS_PER_LOOK, NOMINATIONS_PER_HOLD, PARKED_PODS_PER_HOLD, PODS_PER_HOLD,
+    SELECTOR_VALUES_PER_POD, WORK_PER_CLAIM, WORK_PER_HOLD,
 };
-use crate::model::{NodeSelector, NodeSelectorTerm, NodeTest, NodeTestOperator, PodShape};
+use crate::model::{
+    NodeSelector, NodeSelectorTerm, NodeTest, NodeTestOperator, PersistentVolumeClaim, Plugin, PluginSet, PodShape,
+};
+use crate::plugins::inter_pod_affinity::testing::{labelled, term};
 use crate::profile::NamespaceAccess;
 use crate::testing::{node, pod, shape, shape_of};
 use crate::volume_testing::{claim, using, volume, waiting_class};
@@ -130,8 +133,8 @@ fn one_to_evict() -> Counted {
         change_small_nodes(&mut ledger, 10);
         ledger.apply_pod(Pod { node_name: Some("n0".into()), ..pod("low", shape_of(1000, 0)) });
         ledger.apply_pod(Pod { priority: 10, ..pod("high", shape_of(1000, 0)) });
-        ledger.set_own_schedulers(vec!["test".into()]);
     }
+    ledger.serve(vec!["test".into()]);
     ledger
 }
 
@@ -173,8 +176,8 @@ fn victims_on_one_node_are_judged_in_parts() {
             NodeSelectorTerm { expressions: vec![absent; SELECTOR_VALUES_PER_POD], ..NodeSelectorTerm::default() };
         let costly = PodShape { required_affinity: Some(NodeSelector { terms: vec![term] }), ..shape_of(lower, 0) };
         ledger.apply_pod(Pod { priority: 10, ..pod("high", costly) });
-        ledger.set_own_schedulers(vec!["test".into()]);
     }
+    ledger.serve(vec!["test".into()]);
     let mut worker = worker(CompiledProfile::default_preset("test"));
     let mut effects = Vec::new();
     worker.step(Time::ZERO, &mut Vec::new(), &ledger, &mut effects);
@@ -304,7 +307,7 @@ fn a_long_log_and_many_pods_are_taken_up_in_parts() {
     assert_eq!(ledger.judged.take().len(), of_one - 1 + 3, "the changes in parts");
     let mut second = worker(of_another_namespace());
     second.step(Time::ZERO, &mut Vec::new(), &ledger, &mut Vec::new());
-    assert_eq!(ledger.judged.take().len(), of_start + 3, "what there is, and then the pods in parts");
+    assert_eq!(ledger.judged.take().len(), of_start + 1 + 3, "what there is, and then the pods, in parts");
     assert_eq!((first.queue.counts().held, second.queue.counts().held), (pods, pods));
 }
 
@@ -341,4 +344,107 @@ fn a_snapshot_asks_about_so_many_parked_pods_under_one_hold() {
     let snapshot = worker.snapshot(&ledger);
     assert_eq!(ledger.judged.take().len(), 1 + 3, "the nodes, and three parts of the pods");
     assert_eq!(snapshot.top_reasons.iter().map(|top| (top.plugin, top.pods)).collect::<Vec<_>>(), [("Berth", pods)]);
+}
+
+#[test]
+fn a_worker_that_begins_looks_at_all_pods_in_parts_whoever_schedules_them() {
+    let ledger = Counted::with_nodes(1);
+    let begin = || {
+        worker(CompiledProfile::default_preset("test")).step(Time::ZERO, &mut Vec::new(), &ledger, &mut Vec::new());
+        ledger.judged.take().len()
+    };
+    let of_start = begin();
+    for i in 0..4 * PODS_PER_HOLD {
+        ledger.ledger.borrow_mut().apply_pod(Pod { scheduler_name: "other".into(), ..pod(&format!("p{i}"), shape()) });
+    }
+    assert_eq!(begin(), of_start + 3);
+}
+
+/// Each of the pods that wait has affinity of its own, and none of the pods that come matches it.
+#[test]
+fn pods_that_wait_are_compared_with_those_that_come_in_parts() {
+    let ledger = Counted::with_nodes(1);
+    let mut worker = worker(CompiledProfile::default_preset("test"));
+    let waiting = 60;
+    for i in 0..waiting {
+        let asks = labelled("app=web").near(term("kubernetes.io/hostname", &format!("wanted-{i}")));
+        ledger.ledger.borrow_mut().apply_pod(asks.named(&format!("p{i}")));
+    }
+    while worker.step(Time::ZERO, &mut Vec::new(), &ledger, &mut Vec::new()) == Next::Now {}
+    assert_eq!(worker.queue.counts().unschedulable, waiting);
+    worker.heaviest = HeaviestLook::default();
+    for i in 0..100 {
+        let comes = labelled(&format!("i={i}")).named(&format!("comes-{i}"));
+        ledger.ledger.borrow_mut().apply_pod(Pod {
+            node_name: Some("n0".into()),
+            scheduler_name: "other".into(),
+            ..comes
+        });
+    }
+    worker.step(Time::from_millis(1), &mut Vec::new(), &ledger, &mut Vec::new());
+    let look = worker.heaviest_look();
+    assert!(look.holds > 1 && look.work <= WORK_PER_HOLD + 8, "{look:?}");
+    assert_eq!(worker.queue.counts().unschedulable, waiting, "none was woken");
+}
+
+#[test]
+fn claims_that_changed_are_looked_for_in_parts_of_the_log() {
+    let ledger = Counted::with_nodes(1);
+    let names: Vec<String> = (0..100).map(|c| format!("c{c}")).collect();
+    let waits = using("p", &names.iter().map(String::as_str).collect::<Vec<_>>());
+    let changes = |name: &str, count: usize| {
+        for version in 0..count {
+            let resource_version = format!("{version}").into();
+            ledger.ledger.borrow_mut().apply_claim(PersistentVolumeClaim { resource_version, ..claim(name, "", 1) });
+        }
+    };
+    let seen = ledger.ledger.borrow().version();
+    let missed = |by: Plugin| super::follow::missed_claim(&ledger, &waits, PluginSet::of(by), seen);
+    changes("other", 3 * CHANGES_PER_HOLD);
+    ledger.judged.take();
+    assert!(!missed(Plugin::VolumeBinding));
+    assert_eq!(ledger.judged.take().len(), 3);
+    changes("c99", 1);
+    assert!(missed(Plugin::VolumeBinding) && !missed(Plugin::NodeResourcesFit));
+    // What comes meanwhile is not read to an end.
+    changes("other", CHANGES_PER_HOLD);
+    let seen = ledger.ledger.borrow().version();
+    changes("other", CHANGES_PER_HOLD);
+    ledger.meanwhile(|ledger, _| {
+        for version in 0..=CHANGES_PER_HOLD {
+            let resource_version = format!("{}-{version}", ledger.version()).into();
+            ledger.apply_claim(PersistentVolumeClaim { resource_version, ..claim("more", "", 1) });
+        }
+    });
+    ledger.judged.take();
+    assert!(!super::follow::missed_claim(&ledger, &waits, PluginSet::of(Plugin::VolumeBinding), seen));
+    assert_eq!(ledger.judged.take().len(), 3, "to where it ended at the first hold");
+}
+
+#[test]
+fn nominations_of_pods_that_nobody_serves_any_more_end_in_parts() {
+    let ledger = Counted::with_nodes(1);
+    let pods = 3 * NOMINATIONS_PER_HOLD;
+    ledger.serve(vec!["test".into(), "stays".into()]);
+    for i in 0..pods {
+        let nominated = Pod { nominated_node: Some(format!("n{}", i % 50).into()), ..pod(&format!("p{i}"), shape()) };
+        let scheduler_name = if i % 3 == 0 { "stays".into() } else { "test".into() };
+        ledger.ledger.borrow_mut().apply_pod(Pod { scheduler_name, ..nominated });
+    }
+    ledger.judged.take();
+    let gone = "p1";
+    let mut holds = 0;
+    ledger.meanwhile(move |ledger, _| {
+        holds += 1;
+        if holds == 2 {
+            ledger.delete_pod(gone);
+        }
+    });
+    let ended = ledger.serve(vec!["stays".into()]);
+    assert_eq!((ended.len(), ledger.judged.take().len()), (pods / 3 * 2 - 1, 1 + 2));
+    assert!(
+        ended.iter().all(|pod| pod.nominated_node.is_some() && &*pod.scheduler_name == "test" && &*pod.uid != gone)
+    );
+    let left = ledger.ledger.borrow().pending_pods(|pod| pod.nominated_node.is_some());
+    assert!(left.len() == pods / 3 && left.iter().all(|pod| &*pod.scheduler_name == "stays"));
 }

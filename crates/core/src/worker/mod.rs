@@ -64,6 +64,9 @@ mod volume_wake_tests;
 mod volumes;
 #[cfg(test)]
 mod wake_tests;
+mod window;
+#[cfg(test)]
+mod window_tests;
 
 pub use attempt::HeaviestLook;
 pub use exponential_buckets::ExponentialBuckets;
@@ -90,6 +93,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use volumes::VolumeWaits;
+use window::Window;
 
 /// When a worker wants to step again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,13 +147,13 @@ pub struct Worker {
     /// The uids of popped pods whose attempt waits for a bind, for claims or for extenders.
     popped: FxHashSet<Str>,
     unknown_binds: usize,
+    window: Window,
     volumes: VolumeWaits,
     parked: ParkedAttempts,
     preemptions: PendingPreemptions,
     /// Nominated pods that are not tried as things are: their nominations end in this step.
     not_tried: Vec<Arc<Pod>>,
     unix_us_at_zero: i64,
-    bind_window: usize,
     last_attempt: u64,
     next_sweep: Option<Time>,
     /// When something was last decided, unless its caches were given back since.
@@ -179,12 +183,12 @@ impl Worker {
             binding: FxHashMap::default(),
             popped: FxHashSet::default(),
             unknown_binds: 0,
+            window: Window::default(),
             volumes: VolumeWaits::default(),
             parked: ParkedAttempts::default(),
             preemptions: PendingPreemptions::default(),
             not_tried: Vec::new(),
             unix_us_at_zero: 0,
-            bind_window: usize::MAX,
             last_attempt: 0,
             next_sweep: None,
             decided_at: None,
@@ -204,11 +208,12 @@ impl Worker {
         self.scheduler.profile()
     }
 
-    /// How many binds may be unacknowledged before the worker stops popping: twice its share of the binder.
+    /// How many binds and writes before binds may be unanswered before the worker stops popping: twice its share of the binder.
+    /// A pod of high priority that comes then waits for a free request of the binder, not for a backlog.
     ///
-    /// A late pod of high priority then waits for a free request of the binder, not for a backlog.
+    /// Those of a namespace that has waited for one for [`LATE_ANSWER`](crate::limits::LATE_ANSWER) leave room for others: see [`Window`].
     pub fn set_bind_window(&mut self, window: usize) {
-        self.bind_window = window.max(1);
+        self.window.set_most(window);
     }
 
     /// For which pods no bind is sent at present: they are neither tried nor assumed. The caller revokes what was decided for
@@ -235,11 +240,6 @@ impl Worker {
     /// Holds the pods with these uids until the profile is swapped. Call it before the first step.
     pub fn quarantine(&mut self, uids: impl IntoIterator<Item = Str>) {
         self.quarantined.extend(uids);
-    }
-
-    /// Requests on the way that count against the window.
-    fn unacknowledged(&self) -> usize {
-        self.binding.len() - self.unknown_binds + self.volumes.writing()
     }
 
     fn next_attempt(&mut self) -> AttemptId {
@@ -287,15 +287,16 @@ impl Worker {
         self.end_nominations(step);
         if self.profile().mode == Mode::Active {
             self.lap(step);
+            self.window.look(now);
             for _ in 0..DECISIONS_PER_STEP {
-                if self.unacknowledged() >= self.bind_window {
+                if self.window.is_full() {
                     break;
                 }
                 let full = self.parked.full();
-                let Some(mut ticket) = self.queue.pop(full) else {
+                let Some(mut ticket) = self.queue.pop(full, |namespace| self.window.has_room(namespace)) else {
                     break;
                 };
-                if self.queue.is_paused(ticket.pod()) {
+                if self.queue.is_paused(ticket.pod()) || !self.window.has_room(&ticket.pod().key.namespace) {
                     self.queue.withhold(ticket);
                     continue;
                 }
@@ -309,7 +310,7 @@ impl Worker {
             self.trying = None;
         }
         self.rest(now);
-        self.next()
+        self.next(now)
     }
 
     /// When a worker that has nothing to decide until then is to step, although nothing has happened: it gives its caches back.
@@ -351,16 +352,21 @@ impl Worker {
         }
     }
 
-    fn next(&self) -> Next {
-        let window_open = self.unacknowledged() < self.bind_window;
-        let active = self.profile().mode == Mode::Active;
-        if active && window_open && self.queue.can_pop(self.parked.full()) {
+    fn next(&self, now: Time) -> Next {
+        let (active, full) = (self.profile().mode == Mode::Active, self.parked.full());
+        let may_pop = |has_room: &dyn Fn(&str) -> bool| active && self.queue.can_pop(full, has_room);
+        if !self.window.is_full() && may_pop(&|namespace| self.window.has_room(namespace)) {
+            return Next::Now;
+        }
+        let has_room_at = if may_pop(&|_| true) { self.window.next_late() } else { None };
+        if has_room_at.is_some_and(|at| at <= now) {
             return Next::Now;
         }
         let backoff = self.queue.next_backoff_end().filter(|_| active);
         let sweep = self.next_sweep.filter(|_| self.queue.counts().unschedulable > 0);
-        let timers = [backoff, sweep, self.volumes.next_timeout(), self.preemptions.next_retry(), self.parked.retry_at];
-        timers.into_iter().flatten().min().map_or(Next::Idle, Next::At)
+        let waits = [self.volumes.next_timeout(), self.preemptions.next_retry(), self.parked.retry_at];
+        let timers = waits.into_iter().chain([backoff, sweep, has_room_at]);
+        timers.flatten().min().map_or(Next::Idle, Next::At)
     }
 
     /// Whether the worker has nothing to do until time passes or the ledger changes. For simulations.

@@ -37,7 +37,8 @@ fn it_keeps_capacity_while_its_pod_is_served() {
 fn it_ends_when_nobody_serves_its_pod_any_more() {
     let mut bench = Bench::new();
     nominated(&mut bench);
-    bench.seen(|ledger| ledger.set_own_schedulers(vec!["other".into()]));
+    let ended = bench.ledger.serve(vec!["other".into()]);
+    assert_eq!(ended.iter().map(|pod| &*pod.uid).collect::<Vec<_>>(), ["high"]);
     assert!(is_free_for_another(&mut bench));
 }
 
@@ -49,8 +50,8 @@ fn nominations_by_another_scheduler_are_its_own_to_end() {
         let theirs = pod("theirs", shape_of(2000, 1 << 20));
         let nominated_node = Some("a".into());
         ledger.apply_pod(Pod { scheduler_name: "theirs".into(), nominated_node, priority: 10, ..theirs });
-        ledger.set_own_schedulers(vec!["other".into()]);
     });
+    bench.ledger.serve(vec!["other".into()]);
     assert!(!is_free_for_another(&mut bench));
 }
 

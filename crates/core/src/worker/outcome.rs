@@ -10,6 +10,8 @@ impl Worker {
     pub(super) fn take_input(&mut self, step: &mut Step<'_, impl LedgerAccess>, input: Input) {
         match input {
             Input::BindEnded { attempt, outcome: BindOutcome::Unknown } => {
+                // It takes long: the binder has slots and pauses of its own for such binds.
+                self.window.end(attempt);
                 if let Some(binding) = self.binding.get_mut(&attempt) {
                     self.unknown_binds += usize::from(!binding.unknown);
                     binding.unknown = true;
@@ -43,6 +45,7 @@ impl Worker {
 
     fn end_binding(&mut self, id: AttemptId) -> Option<Ticket> {
         let binding = self.binding.remove(&id)?;
+        self.window.end(id);
         self.unknown_binds -= usize::from(binding.unknown);
         self.popped.remove(&binding.ticket.pod().uid);
         Some(binding.ticket)

@@ -457,11 +457,11 @@ impl Worker {
 
     /// The evictions are under way: the pod waits for them, or is tried at once if something came meanwhile that may let it fit.
     fn open_gate(&mut self, step: &Step<'_, impl LedgerAccess>, uid: &str) {
-        let missed = step.ledger.read(|ledger| self.missed_while_gated(ledger, uid));
+        let missed = self.missed_while_gated(step.ledger, uid);
         self.queue.ungate(uid, step.now, missed);
     }
 
-    fn missed_while_gated(&self, ledger: &Ledger, uid: &str) -> bool {
+    fn missed_while_gated(&self, ledger: &impl LedgerAccess, uid: &str) -> bool {
         let (Some(pod), Some((rejectors, version))) = (self.queue.get(uid), self.queue.refused_by(uid)) else {
             return false;
         };

@@ -3,7 +3,7 @@
 use super::preemption_tests::Bench;
 use crate::cycle::Rng;
 use crate::io::{BindOutcome, EvictionOutcome, Input};
-use crate::ledger::{Ledger, PodState};
+use crate::ledger::{Ledger, LedgerAccess, PodState};
 use crate::model::{Node, Pod, Str};
 use crate::profile::CompiledProfile;
 use crate::testing::{node, pod, shape_of};
@@ -34,7 +34,7 @@ impl Chaos {
         let mut bench = Bench::new();
         bench.workers.push(Worker::new(Arc::new(CompiledProfile::default_preset("third")), 3));
         bench.add_worker();
-        bench.seen(|ledger| ledger.set_own_schedulers(SCHEDULERS.map(Into::into).to_vec()));
+        bench.ledger.serve(SCHEDULERS.map(Into::into).to_vec());
         bench.fill(&NODES);
         Self {
             bench,

@@ -52,7 +52,7 @@ impl Bench {
             refusals: Vec::new(),
             now: 0,
         };
-        bench.seen(|ledger| ledger.set_own_schedulers(vec!["test".into(), "other".into()]));
+        bench.ledger.serve(vec!["test".into(), "other".into()]);
         bench
     }
 

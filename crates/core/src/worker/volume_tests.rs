@@ -89,8 +89,7 @@ impl Bench {
                     }
                 }
             }
-            let volumes = &self.workers[worker].volumes;
-            assert_eq!(volumes.writing(), volumes.count_writing());
+            self.workers[worker].audit_window();
             if next != Next::Now {
                 return next;
             }

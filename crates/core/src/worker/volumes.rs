@@ -55,8 +55,6 @@ enum Stage {
 #[derive(Debug, Default)]
 pub(super) struct VolumeWaits {
     attempts: BTreeMap<AttemptId, Preparing>,
-    /// How many of them are in [`Stage::Writing`].
-    writing: usize,
     /// Whether something was seen since the last step that may move one of them.
     pub(super) dirty: bool,
     /// Whether all are to be requeued at the next step: another profile is served from now on.
@@ -68,32 +66,15 @@ impl VolumeWaits {
         self.attempts.len()
     }
 
-    /// Those whose writes are on their way: they count as unacknowledged, the others only wait.
-    pub(super) const fn writing(&self) -> usize {
-        self.writing
-    }
-
-    /// As [`Self::writing`], counted anew.
+    /// Those whose writes are on their way; the others only wait.
     #[cfg(test)]
-    pub(super) fn count_writing(&self) -> usize {
-        self.attempts.values().filter(|one| one.stage == Stage::Writing).count()
-    }
-
-    fn insert(&mut self, id: AttemptId, one: Preparing) {
-        self.writing += usize::from(one.stage == Stage::Writing);
-        self.attempts.insert(id, one);
-    }
-
-    fn remove(&mut self, id: AttemptId) -> Option<Preparing> {
-        let one = self.attempts.remove(&id)?;
-        self.writing -= usize::from(one.stage == Stage::Writing);
-        Some(one)
+    pub(super) fn writing(&self) -> impl Iterator<Item = AttemptId> {
+        self.attempts.iter().filter(|(_, one)| one.stage == Stage::Writing).map(|(id, _)| *id)
     }
 
     /// The writes of an attempt are done.
     fn wrote(&mut self, id: AttemptId, until: Time) {
         let Some(one) = self.attempts.get_mut(&id) else { return };
-        self.writing -= usize::from(one.stage == Stage::Writing);
         one.stage = Stage::Waiting { until, wrote: true };
         self.dirty = true;
     }
@@ -160,6 +141,7 @@ impl Worker {
                 bindings: writes.bindings.iter().filter(|write| write.needed).cloned().collect(),
                 provisions: writes.provisions.iter().filter(|write| write.needed).cloned().collect(),
             };
+            self.window.begin(id, step.now, &pod.key.namespace);
             let request = VolumeRequest { attempt: id, pod, node: node.clone(), writes: needed };
             step.effects.push(Effect::BindVolumes(request));
             Stage::Writing
@@ -167,7 +149,7 @@ impl Worker {
             self.volumes.dirty = true;
             Stage::Waiting { until: self.wait_until(step.now), wrote: false }
         };
-        self.volumes.insert(id, Preparing { ticket, node, epoch, writes, stage });
+        self.volumes.attempts.insert(id, Preparing { ticket, node, epoch, writes, stage });
     }
 
     fn wait_until(&self, now: Time) -> Time {
@@ -183,6 +165,7 @@ impl Worker {
         if !self.volumes.is_writing(id) {
             return;
         }
+        self.window.end(id);
         match outcome {
             VolumesOutcome::Written => self.volumes.wrote(id, self.wait_until(step.now)),
             VolumesOutcome::Failed { message, .. } => self.volumes_failed(step, id, &message),
@@ -237,7 +220,7 @@ impl Worker {
         if !step.ledger.write(|ledger| ledger.begin_bind(&uid)) {
             return self.volumes_failed(step, id, PREEMPTED);
         }
-        if let Some(mut one) = self.volumes.remove(id) {
+        if let Some(mut one) = self.volumes.attempts.remove(&id) {
             self.measures.part(ExtensionPoint::PreBind, Status::Success, step.now.since(one.ticket.part_began()));
             one.ticket.end_part(step.now);
             self.ask_to_bind(step, id, one.ticket, (one.node, one.epoch));
@@ -271,7 +254,8 @@ impl Worker {
     }
 
     fn take_preparing(&mut self, id: AttemptId) -> Option<Preparing> {
-        let one = self.volumes.remove(id)?;
+        let one = self.volumes.attempts.remove(&id)?;
+        self.window.end(id);
         self.popped.remove(&one.ticket.pod().uid);
         Some(one)
     }

@@ -181,7 +181,7 @@ impl Ledger {
     pub(super) fn audit_assumptions(&self) -> Result<(), String> {
         let (mut volumes, mut claims) = (AssumedVolumes::default(), AssumedClaims::default());
         #[allow(clippy::iter_over_hash_type, reason = "holders are sorted")]
-        for (uid, state) in &self.pods.states {
+        for (uid, state) in self.pods.states.iter() {
             let PodState::Assumed { placed, volumes: Some(writes), .. } = state else { continue };
             // A newer object has ended the assumption.
             let stands_on_volume = |write: &&BindingWrite| {

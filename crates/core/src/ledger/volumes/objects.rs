@@ -288,8 +288,6 @@ impl Ledger {
         }
     }
 
-    retain!(retain_volumes by delete_volume, |ledger| ledger.volumes.volumes.keys());
-
     /// A newer object than the one an assumption was made on ends the assumption.
     pub fn apply_claim(&mut self, claim: PersistentVolumeClaim) {
         let table = &mut self.volumes;
@@ -312,8 +310,6 @@ impl Ledger {
             self.volumes_changed(VolumeChange::ClaimDeleted(key));
         }
     }
-
-    retain!(retain_claims by delete_claim, |ledger| ledger.volumes.claims.keys().map(ToString::to_string));
 
     pub fn apply_storage_class(&mut self, class: StorageClass) {
         let table = &mut self.volumes;
@@ -340,8 +336,6 @@ impl Ledger {
             self.volumes_changed(VolumeChange::ClassDeleted);
         }
     }
-
-    retain!(retain_storage_classes by delete_storage_class, |ledger| ledger.volumes.classes.keys());
 
     pub fn apply_csi_node(&mut self, csi_node: CsiNode) {
         let known = self.volumes.csi_nodes.get(&csi_node.name).cloned();
@@ -378,8 +372,6 @@ impl Ledger {
         self.volumes_changed(VolumeChange::CsiNodeDeleted);
     }
 
-    retain!(retain_csi_nodes by delete_csi_node, |ledger| ledger.volumes.csi_nodes.keys());
-
     pub fn apply_csi_driver(&mut self, driver: CsiDriver) {
         let known = self.volumes.drivers.insert(driver.name.clone(), driver.clone());
         if known.as_ref() != Some(&driver) {
@@ -393,8 +385,6 @@ impl Ledger {
             self.volumes_changed(VolumeChange::CsiDriver { boundless: known.storage_capacity });
         }
     }
-
-    retain!(retain_csi_drivers by delete_csi_driver, |ledger| ledger.volumes.drivers.keys());
 
     pub fn apply_csi_capacity(&mut self, capacity: CsiStorageCapacity) {
         let key = (capacity.namespace.clone(), capacity.name.clone());
@@ -415,10 +405,6 @@ impl Ledger {
         }
     }
 
-    retain!(retain_csi_capacities by delete_csi_capacity, |ledger| {
-        ledger.volumes.capacity_classes.keys().map(|(namespace, name)| format!("{namespace}/{name}"))
-    });
-
     pub fn apply_volume_attachment(&mut self, attachment: VolumeAttachment) {
         if self.volumes.attachments.get(&attachment.name).is_some_and(|known| known.object == attachment) {
             return;
@@ -433,8 +419,6 @@ impl Ledger {
             self.volumes_changed(VolumeChange::Detached);
         }
     }
-
-    retain!(retain_volume_attachments by delete_volume_attachment, |ledger| ledger.volumes.attachments.keys());
 
     /// Computes from nothing who uses what and what is attached where, and compares it with what was kept.
     pub(in crate::ledger) fn audit_volumes(&self) -> Result<(), String> {

@@ -11,11 +11,11 @@ mod tests;
 
 pub use events::{WakeEvent, wake_events};
 
-use super::context::{Work, work_of};
+use super::context::{Stop, Work, work_of};
 use super::helped_by;
 use super::inter_pod_affinity::cost_of_terms;
 use crate::ledger::{Change, Ledger, MatchClass};
-use crate::limits::{HINT_MATCH_CLASSES, HINT_WORK};
+use crate::limits::{HINT_MATCH_CLASSES, HINT_WORK, WORK_PER_HOLD};
 use crate::model::{AffinityTerm, Plugin, PluginSet, PodShape, QueueEvent};
 use labels::label;
 use rustc_hash::FxHashMap;
@@ -87,55 +87,101 @@ impl Hints {
         rejectors.has(Plugin::Extender) || rejectors.iter().any(|plugin| self.newest[plugin as usize] > since)
     }
 
-    pub(crate) fn judge<'a>(&'a self, ledger: &'a Ledger) -> Judge<'a> {
-        Judge { hints: self, ledger, known: FxHashMap::default(), work: Work::of(HINT_WORK) }
+    pub(crate) fn judge(&self) -> Judge<'_> {
+        Judge { hints: self, known: FxHashMap::default(), begun: None, work: Work::of(HINT_WORK) }
     }
+}
+
+/// Whether something may help a waiting pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Helped {
+    No,
+    /// By what kind of change.
+    By(QueueEvent),
+    /// The kinds of changes do not tell: [`Judge::compare`] does.
+    Perhaps,
 }
 
 /// Decides which waiting pods the changes noted last may help; each shape is compared once.
 #[derive(Debug)]
 pub(crate) struct Judge<'a> {
     hints: &'a Hints,
-    ledger: &'a Ledger,
     /// By the address of a shape that the queue keeps alive: the newest movement that may help it, for each of [`COMPARING`].
     known: FxHashMap<*const PodShape, [u64; COMPARING.len()]>,
-    /// For comparing terms and selectors.
+    /// A shape whose comparing was given up, how many movements it was compared with, and what came of it.
+    begun: Option<(*const PodShape, usize, [u64; COMPARING.len()])>,
+    /// For comparing terms and selectors, in all.
     work: Work,
 }
 
 impl Judge<'_> {
-    /// Whether something after version `since` may help a pod of `shape` that `rejectors` refused, and of what kind the newest such
-    /// change for one of them was.
-    pub(crate) fn woken_by(&mut self, rejectors: PluginSet, since: u64, shape: &Arc<PodShape>) -> Option<QueueEvent> {
+    /// Whether something after version `since` may help a pod that `rejectors` refused, as far as the kinds of changes tell.
+    pub(crate) fn by_kind(&self, rejectors: PluginSet, since: u64) -> Helped {
         let hints = self.hints;
-        let helped = rejectors.iter().find(|plugin| {
-            let plugin = *plugin;
-            let compared = COMPARING.iter().position(|p| *p == plugin);
-            compared.map_or(hints.newest[plugin as usize] > since, |at| {
-                hints.newest_other[plugin as usize] > since
-                    || (hints.newest[plugin as usize] > since && self.newest_movements(shape)[at] > since)
-            })
-        });
-        helped.map(|plugin| hints.by[plugin as usize])
+        let mut newer = rejectors.iter().filter(|plugin| hints.newest[*plugin as usize] > since);
+        let Some(plugin) = newer.next() else { return Helped::No };
+        let is_told = !COMPARING.contains(&plugin) || hints.newest_other[plugin as usize] > since;
+        if is_told { Helped::By(hints.by[plugin as usize]) } else { Helped::Perhaps }
     }
 
-    fn newest_movements(&mut self, shape: &Arc<PodShape>) -> [u64; COMPARING.len()] {
-        if let Some(known) = self.known.get(&Arc::as_ptr(shape)) {
-            return *known;
-        }
-        let (own, mut newest) = (OwnCost::of(shape), [0; COMPARING.len()]);
-        for (version, movement) in &self.hints.movements {
-            // So many pods wait and moved that a few useless attempts cost less than comparing.
-            if self.work.take(movement.cost(&own)).is_err() {
-                return [u64::MAX; COMPARING.len()];
+    /// Whether something after version `since` may help a pod of `shape` that `rejectors` refused, and of what kind the newest such
+    /// change for one of them was. `Err` when `hold` is out of work: asked again, it goes on where it ended.
+    pub(crate) fn compare(
+        &mut self,
+        ledger: &Ledger,
+        hold: &mut Work,
+        (rejectors, since): (PluginSet, u64),
+        shape: &Arc<PodShape>,
+    ) -> Result<Option<QueueEvent>, Stop> {
+        let hints = self.hints;
+        for plugin in rejectors.iter().filter(|plugin| hints.newest[*plugin as usize] > since) {
+            let is_helped = match COMPARING.iter().position(|compared| *compared == plugin) {
+                Some(at) if hints.newest_other[plugin as usize] <= since => {
+                    self.newest_movements(ledger, hold, shape)?[at] > since
+                }
+                _ => true,
+            };
+            if is_helped {
+                return Ok(Some(hints.by[plugin as usize]));
             }
-            let helps = [movement.may_even_out(shape), movement.may_open(self.ledger, shape)];
+        }
+        Ok(None)
+    }
+
+    fn newest_movements(
+        &mut self,
+        ledger: &Ledger,
+        hold: &mut Work,
+        shape: &Arc<PodShape>,
+    ) -> Result<[u64; COMPARING.len()], Stop> {
+        let of = Arc::as_ptr(shape);
+        if let Some(known) = self.known.get(&of) {
+            return Ok(*known);
+        }
+        let begun = self.begun.take().filter(|(begun, ..)| *begun == of);
+        let (mut compared, mut newest) =
+            begun.map_or((0, [0; COMPARING.len()]), |(_, compared, newest)| (compared, newest));
+        let own = OwnCost::of(shape);
+        for (version, movement) in self.hints.movements.iter().skip(compared) {
+            let cost = movement.cost(&own);
+            if let Err(stop) = hold.take(cost.min(WORK_PER_HOLD)) {
+                self.begun = Some((of, compared, newest));
+                return Err(stop);
+            }
+            // So many pods wait and moved that a few useless attempts cost less than comparing.
+            if self.work.take(cost).is_err() {
+                return Ok([u64::MAX; COMPARING.len()]);
+            }
+            // So does one comparison that would take longer than a hold may.
+            let is_costly = cost > WORK_PER_HOLD;
+            let helps = [is_costly || movement.may_even_out(shape), is_costly || movement.may_open(ledger, shape)];
             for (newest, helps) in newest.iter_mut().zip(helps) {
                 *newest = if helps { (*newest).max(*version) } else { *newest };
             }
+            compared += 1;
         }
-        self.known.insert(Arc::as_ptr(shape), newest);
-        newest
+        self.known.insert(of, newest);
+        Ok(newest)
     }
 }
 

@@ -5,6 +5,30 @@ use super::*;
 use crate::model::{Namespace, Pod, SpreadConstraint};
 use crate::plugins::inter_pod_affinity::testing::{Asks, cluster, labelled, labels, selector, term, term_in};
 
+/// Whether, and by what, a pod is woken; what the kinds of changes tell by themselves must be the same.
+fn woken_by(
+    judge: &mut Judge<'_>,
+    ledger: &Ledger,
+    rejectors: PluginSet,
+    since: u64,
+    shape: &Arc<PodShape>,
+) -> Option<QueueEvent> {
+    let mut holds = 1;
+    let woken = loop {
+        match judge.compare(ledger, &mut Work::of_one_hold(), (rejectors, since), shape) {
+            Ok(woken) => break woken,
+            Err(_) => holds += 1,
+        }
+    };
+    assert!(holds <= 2 + HINT_WORK / WORK_PER_HOLD, "it comes to an end");
+    match judge.by_kind(rejectors, since) {
+        Helped::No => assert_eq!(woken, None),
+        Helped::By(by) => assert_eq!(woken, Some(by)),
+        Helped::Perhaps => {}
+    }
+    woken
+}
+
 /// Whether `before` turning into `after` wakes a pod that `plugin` refused; `None` is a pod that does not exist.
 fn wakes(ledger: &Ledger, plugin: Plugin, waits: &Asks, before: Option<&Pod>, after: Option<&Pod>) -> bool {
     let match_class = |pod: &Pod| Arc::new(MatchClass::of(pod));
@@ -18,8 +42,11 @@ fn wakes(ledger: &Ledger, plugin: Plugin, waits: &Asks, before: Option<&Pod>, af
     let mut hints = Hints::default();
     assert!(hints.note(7, &change, true), "the table lets every movement through");
     let shape = Arc::new(waits.0.clone());
-    let woken = hints.judge(ledger).woken_by(PluginSet::of(plugin), 6, &shape).is_some();
-    assert!(hints.judge(ledger).woken_by(PluginSet::of(plugin), 7, &shape).is_none(), "it was seen by the attempt");
+    let woken = woken_by(&mut hints.judge(), ledger, PluginSet::of(plugin), 6, &shape).is_some();
+    assert!(
+        woken_by(&mut hints.judge(), ledger, PluginSet::of(plugin), 7, &shape).is_none(),
+        "it was seen by the attempt"
+    );
     woken
 }
 
@@ -163,7 +190,7 @@ fn other_changes_and_too_many_movements_wake_every_pod() {
     let asked = PluginSet::of(Plugin::InterPodAffinity);
     let mut hints = Hints::default();
     hints.note(1, &Change::Namespace { name: "x".into() }, true);
-    assert!(hints.judge(&ledger).woken_by(asked, 0, &shape).is_some());
+    assert!(woken_by(&mut hints.judge(), &ledger, asked, 0, &shape).is_some());
     let node = ledger.node_order()[0];
     let comes = |i: usize| {
         let pod = labelled(&format!("turn={i}")).named("other");
@@ -173,11 +200,11 @@ fn other_changes_and_too_many_movements_wake_every_pod() {
     for i in 0..HINT_MATCH_CLASSES {
         hints.note(2 + i as u64, &comes(i), true);
     }
-    assert!(hints.judge(&ledger).woken_by(asked, 1, &shape).is_none(), "each was looked at");
+    assert!(woken_by(&mut hints.judge(), &ledger, asked, 1, &shape).is_none(), "each was looked at");
     hints.note(2 + HINT_MATCH_CLASSES as u64, &comes(HINT_MATCH_CLASSES), true);
-    assert!(hints.judge(&ledger).woken_by(asked, 1, &shape).is_some(), "one could not be looked at");
+    assert!(woken_by(&mut hints.judge(), &ledger, asked, 1, &shape).is_some(), "one could not be looked at");
     hints.begin();
-    assert!(hints.judge(&ledger).woken_by(asked, 1, &shape).is_some(), "what was not looked at stays known");
+    assert!(woken_by(&mut hints.judge(), &ledger, asked, 1, &shape).is_some(), "what was not looked at stays known");
     assert!(hints.may_help(asked, 1), "and for an attempt under way every movement counts");
 }
 
@@ -189,7 +216,7 @@ fn compared(terms: usize) -> usize {
         let match_class = Arc::new(MatchClass::of(&labelled(&format!("i={version}")).named("moves")));
         hints.note(7 + version, &Change::Freed { node, usage: Arc::default(), match_class }, true);
     }
-    let mut judge = hints.judge(&ledger);
+    let mut judge = hints.judge();
     let waits = |i| {
         let waits = labelled(&format!("waits={i}"));
         Arc::new(
@@ -197,7 +224,8 @@ fn compared(terms: usize) -> usize {
         )
     };
     let all: Vec<Arc<PodShape>> = (0..1_000).map(waits).collect();
-    all.iter().take_while(|shape| judge.woken_by(PluginSet::of(Plugin::InterPodAffinity), 6, shape).is_none()).count()
+    let asked = PluginSet::of(Plugin::InterPodAffinity);
+    all.iter().take_while(|shape| woken_by(&mut judge, &ledger, asked, 6, shape).is_none()).count()
 }
 
 #[test]
@@ -205,4 +233,38 @@ fn terms_of_waiting_pods_are_counted() {
     let (few, many) = (compared(1), compared(64));
     assert!(few > 50 && few < 1_000, "{few}");
     assert!((1..=1 + HINT_WORK / (64 * HINT_MATCH_CLASSES)).contains(&many), "{many}");
+}
+
+#[test]
+fn a_comparison_that_is_given_up_goes_on_where_it_ended_and_takes_no_more_than_a_hold_at_once() {
+    let ledger = one_node();
+    let node = ledger.node_order()[0];
+    let asked = (PluginSet::of(Plugin::InterPodAffinity), 6);
+    let shape = Arc::new((0..64).fold(labelled("app=web"), |pod, i| pod.away(term("region", &format!("no-{i}")))).0);
+    let comes = |i: usize, terms: usize| {
+        let pod = labelled(&format!("i={i}"));
+        let its = |pod: Asks, number| pod.away(term("region", &format!("its-{number}")));
+        let pod = (0..terms).fold(pod, its).named("moves");
+        Change::PodPlaced { node, match_class: Arc::new(MatchClass::of(&pod)) }
+    };
+    let mut hints = Hints::default();
+    assert!((0..10).all(|i| hints.note(7 + i as u64, &comes(i, 0), true)));
+    let mut judge = hints.judge();
+    let mut holds = 0;
+    while judge.compare(&ledger, &mut Work::of(1), asked, &shape).is_err() {
+        holds += 1;
+    }
+    assert_eq!(holds, 9, "one movement after the other");
+    assert_eq!(judge.compare(&ledger, &mut Work::of(0), asked, &shape), Ok(None), "it is known now");
+    // What a placed pod has of terms, nobody bounds: a comparison that takes longer than a hold is not made.
+    let (before, after) = (comes(0, 3_000), comes(1, 3_000));
+    let (Change::PodPlaced { match_class: before, .. }, Change::PodPlaced { match_class: after, .. }) = (before, after)
+    else {
+        panic!("placed")
+    };
+    hints.begin();
+    hints.note(17, &Change::Regrouped { node, before, after }, true);
+    let (mut judge, mut hold) = (hints.judge(), Work::of_one_hold());
+    assert!(judge.compare(&ledger, &mut hold, asked, &shape).is_ok_and(|woken| woken.is_some()), "in doubt, wake");
+    assert!(hold.done() <= WORK_PER_HOLD, "{}", hold.done());
 }

@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help prerequisites build test test-ui pictures e2e-minor soak mutants hostile faults long-run hand-over fuzz conformance lint actionlint deny fmt demo upstream bench bench-e2e crds chart dist clean
+.PHONY: help prerequisites build test test-ui pictures e2e-minor soak mutants hostile faults long-run hand-over fuzz conformance lint actionlint deny fmt demo upstream bench bench-e2e crds chart dist image clean
 
 CRD := crds/scheduling.berth.dev_schedulerprofiles.yaml
 ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
@@ -59,8 +59,9 @@ faults: prerequisites upstream ## break real processes, connections and rights u
 long-run: prerequisites upstream ## MINUTES (30) of pods and nodes that come and go under two operators: memory, and what is left
 	@BERTH_LONG_RUN=$(or $(MINUTES),30) cargo test --workspace --locked --test faults -- --nocapture memory_does_not_grow
 
-hand-over: prerequisites upstream ## how long nothing is bound when the leader of 5,000 nodes and PODS (150000) ends
+hand-over: prerequisites upstream ## how long nothing is bound when the leader of 5,000 nodes and PODS (150000) ends, and in an upgrade; run it alone: its limits count
 	@BERTH_HAND_OVER=$(or $(PODS),150000) cargo test --workspace --locked --test faults -- --nocapture a_leader_of_a_large_cluster
+	@BERTH_HAND_OVER=$(or $(PODS),150000) cargo test --workspace --locked --test e2e -- --nocapture --test-threads=1 two_replicas an_upgrade
 
 fuzz: prerequisites ## hostile pods on N clusters (1000) of NODES (1000) from a fresh seed, each decision timed; SEED=… CASE=… repeat
 	@BERTH_FUZZ_CASES=$(or $(N),1000) BERTH_SEED=$(or $(SEED),random) BERTH_FUZZ_CASE=$(CASE) BERTH_FUZZ_NODES=$(NODES) \
@@ -108,6 +109,9 @@ chart: upstream ## write what follows from the chart: the table in its README, a
 
 dist: prerequisites upstream ## package a release into dist/: binary, symbols, completions, man pages, chart, bill of materials, krew manifest, checksums
 	@hack/dist.sh
+
+image: prerequisites ## make the image without a daemon (needs apt-get), its symbols and its bill of materials: dist/image; BINARY=… takes one that is built
+	@hack/image.sh $(BINARY)
 
 clean: ## remove what cargo built; the cache of upstream parts stays
 	cargo clean

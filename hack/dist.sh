@@ -19,8 +19,8 @@ homepage=${BERTH_DIST_HOMEPAGE:-https://github.com/OWNER/berth}
 epoch=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 0)}
 
 fail() { printf 'dist: %s\n' "$*" >&2; exit 1; }
-for tool in objcopy tar gzip sha256sum; do
-  command -v "$tool" >/dev/null || fail "$tool is missing: install binutils, tar, gzip and coreutils"
+for tool in tar gzip sha256sum; do
+  command -v "$tool" >/dev/null || fail "$tool is missing: install tar, gzip and coreutils"
 done
 helm=$(hack/upstream.sh --print-bin)/helm
 [ -x "$helm" ] || fail "helm is missing: run make upstream"
@@ -56,10 +56,8 @@ pack() {
   files+=("$2")
 }
 
-# The binary names the file of its symbols: beside it, debuggers and its own backtraces find them.
-objcopy --only-keep-debug "$built" "$work/debug/berth.debug"
-chmod 644 "$work/debug/berth.debug"
-(cd "$work/debug" && objcopy --strip-all --add-gnu-debuglink=berth.debug "$built" ../package/berth)
+hack/symbols.sh "$built" "$work/debug"
+mv "$work/debug/berth" "$work/package/berth"
 cp LICENSE "$work/package"
 # Where each shell looks for a name such as this one.
 for script in bash:berth.bash zsh:_berth fish:berth.fish; do
@@ -72,10 +70,7 @@ pack "$work/debug" "${name}_debug.tar.gz"
 "$helm" package charts/berth --destination "$out" > /dev/null
 files+=("berth-$chart.tgz")
 
-# What ran in the compiler alone is not linked: derive macros, build scripts.
-target=$(rustc -vV | awk '$1 == "host:" {print $2}')
-cargo tree --locked --package berth --edges normal,no-proc-macro --target "$target" --prefix depth --format '|{p}|{l}|' > "$work/tree"
-awk -v when="$(date -u -d "@$epoch" +%FT%TZ)" -f hack/sbom.awk Cargo.lock "$work/tree" > "$out/$name.cdx.json"
+hack/sbom.sh "$epoch" > "$out/$name.cdx.json"
 files+=("$name.cdx.json")
 
 sum=$(sha256sum "$out/$name.tar.gz" | cut -d ' ' -f 1)

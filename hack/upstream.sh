@@ -9,6 +9,7 @@
 #   hack/upstream.sh --extender        build the demo's parts and the scheduler extender; print the latter's path
 #   hack/upstream.sh --promtool        build the parts and Prometheus' promtool; print the latter's path
 #   hack/upstream.sh --health          build the demo's parts and the tool that judges health; print the latter's path
+#   hack/upstream.sh --crane           build the tool that makes and checks image layouts, and none of the parts; print its path
 #
 # BERTH_KUBERNETES=1.35 takes Kubernetes from the pins of that minor (tests/upstream/kubernetes-1.35); all other parts are the same.
 #
@@ -23,7 +24,7 @@ pins=$here/tests/upstream
 cache=${BERTH_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/berth}/upstream
 
 # The version that a family's go.mod pins for a module.
-pinned() { awk -v module="$2" '$1 == module {print $2; exit}' "$pins/$1/go.mod"; }
+pinned() { awk -v module="$2" '{sub(/^require /, "")} $1 == module {print $2; exit}' "$pins/$1/go.mod"; }
 
 # The folder of the pins of Kubernetes: that of the minor which was asked for, or the one that everything is measured against.
 other=${BERTH_KUBERNETES:-}
@@ -75,6 +76,7 @@ oracle=$bin/oracle-$(own_hash oracle)
 extender=$bin/extender-$(own_hash extender)
 promtool=$bin/promtool-$(own_hash prometheus)
 health=$bin/health-$(own_hash health)
+crane=$bin/crane-$(own_hash crane)
 
 # Our own tools are the same for every minor, and so is what is not Kubernetes.
 ordinary() { env -u BERTH_KUBERNETES "$here/hack/upstream.sh" "$@"; }
@@ -97,21 +99,24 @@ case ${1:-} in
   --extender) want=$extender needed=$((needed - 1)) ;;
   --promtool) want=$promtool ;;
   --health) want=$health needed=$((needed - 1)) ;;
+  --crane) want=$crane needed=0 ;;
   '') ;;
-  *) fail "unknown argument '$1'; usage: hack/upstream.sh [--demo | --print-bin | --null-scheduler | --oracle | --extender | --promtool | --health]" ;;
+  *) fail "unknown argument '$1'; usage: hack/upstream.sh [--demo | --print-bin | --null-scheduler | --oracle | --extender | --promtool | --health | --crane]" ;;
 esac
 
 # What of our own is to be built.
 demo=
 if [ "$needed" -lt "${#parts[@]}" ]; then demo=1; fi
-if [ -n "$other" ]; then own=(); elif [ -n "$want" ]; then own=("$want"); elif [ -n "$demo" ]; then own=("$extender"); else own=("$oracle" "$extender" "$health" "$promtool"); fi
+if [ -n "$other" ]; then own=(); elif [ -n "$want" ]; then own=("$want"); elif [ -n "$demo" ]; then own=("$extender"); else own=("$oracle" "$extender" "$health" "$promtool" "$crane"); fi
 parts=("${parts[@]:0:needed}")
 complete=$home/complete${demo:+-demo}
+
+parts_are_ready() { [ "$needed" = 0 ] || [ -e "$complete" ] || [ -e "$home/complete" ]; }
 
 # Ends the script if nothing is left to build.
 exit_if_ready() {
   local one
-  [ -e "$complete" ] || [ -e "$home/complete" ] || return 0
+  parts_are_ready || return 0
   for one in "${own[@]}"; do [ -x "$one" ] || return 0; done
   if [ -z "$want" ]; then
     say "upstream: Kubernetes $kubernetes, etcd $etcd, kwok $kwok, helm $helm are in $bin"
@@ -176,7 +181,7 @@ build_parts() {
   say "upstream: all parts built in $SECONDS s"
 }
 
-[ -e "$complete" ] || [ -e "$home/complete" ] || build_parts
+parts_are_ready || build_parts
 for i in "${!own[@]}"; do
   case ${own[i]} in
     "$null_scheduler") part="nullscheduler|.|${null_scheduler##*/}|$(pinned nullscheduler k8s.io/client-go)|-s -w" ;;
@@ -187,6 +192,7 @@ for i in "${!own[@]}"; do
       prometheus=github.com/prometheus/prometheus
       part="prometheus|$prometheus/cmd/promtool|${promtool##*/}|$(pinned prometheus $prometheus)|-s -w|remove_all_sd"
       ;;
+    "$crane") part="crane|.|${crane##*/}|$(pinned crane github.com/google/go-containerregistry)|-s -w" ;;
     "$health") part="health|.|${health##*/}|$(pinned health github.com/fluxcd/cli-utils)|-s -w" ;;
   esac
   build "$((i + 1))/${#own[@]}" "$part"

@@ -4,8 +4,8 @@ use berth::cli::{parse, run};
 use mimalloc::MiMalloc;
 use std::process::ExitCode;
 
-/// glibc's allocator keeps what a burst of large objects took (`docs/hardening.md`), and musl's, which the image would have, is slow
-/// with threads. Without transparent huge pages, of which a few bytes in use keep 2 MiB.
+/// glibc's allocator keeps what a burst of large objects took (`docs/hardening.md`), and musl's has one lock for all threads.
+/// Without transparent huge pages, of which a few bytes in use keep 2 MiB.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 

@@ -189,6 +189,37 @@ async fn a_certificate_needs_the_right_authority_name_and_time() {
     }
 }
 
+/// Where the authorities of the system are is said by the environment, which belongs to a whole process: the test starts itself again.
+#[test]
+fn without_a_bundle_the_authorities_of_the_system_count() {
+    const URL: &str = "BERTH_TEST_EXTENDER";
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    if let Ok(url) = std::env::var(URL) {
+        let asked = runtime.block_on(ask(settings(&url, Duration::from_secs(20))));
+        panic!("answer: {}", asked.map_or("well".to_owned(), |(kind, message)| format!("{kind:?}: {message}")));
+    }
+    let (ours, theirs) = (Authority::new("system"), Authority::new("no-system"));
+    let good = ours.issue("good", "IP:127.0.0.1", LATER);
+    ours.write("none.crt", "");
+    let server = runtime.block_on(server(acceptor(&good, None)));
+    let answer = |bundle: PathBuf| {
+        let mut again = Command::new(std::env::current_exe().unwrap());
+        again.args(["--exact", "tls_tests::without_a_bundle_the_authorities_of_the_system_count", "--nocapture"]);
+        again.env(URL, format!("https://{}/scheduler", server.address)).env_remove("SSL_CERT_DIR");
+        let output = again.env("SSL_CERT_FILE", bundle).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr) + String::from_utf8_lossy(&output.stdout);
+        said.split_once("answer: ").unwrap_or_else(|| panic!("{said}")).1.to_owned()
+    };
+    for (bundle, word) in [
+        (ours.0.join("ca.crt"), "well\n"),
+        (theirs.0.join("ca.crt"), "Tls: "),
+        (ours.0.join("none.crt"), "Tls: extender ext: tls.caBundleRef: the system has no certificate authorities"),
+    ] {
+        let answer = answer(bundle);
+        assert!(answer.starts_with(word), "{word}: {answer}");
+    }
+}
+
 #[tokio::test]
 async fn a_client_certificate_is_shown_where_it_is_asked_for() {
     let (ours, theirs) = (Authority::new("ours-client"), Authority::new("theirs-client"));

@@ -11,7 +11,7 @@ use ureq::http::Request;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
 /// Idle connections kept: as many as threads that a test or benchmark may use.
-const CONNECTIONS: usize = 256;
+const CONNECTIONS: usize = 640;
 
 /// How a PATCH body is to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

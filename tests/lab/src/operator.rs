@@ -68,6 +68,8 @@ pub struct Operator {
     pub process: Managed,
     /// `http://127.0.0.1:PORT` of its `/livez`, `/readyz` and `/metrics`.
     pub http: String,
+    /// What it was given at its start to be known by; no other process has the same.
+    pub token: String,
 }
 
 impl Operator {
@@ -125,7 +127,7 @@ impl ControlPlane {
         command.envs(options.env.iter().cloned());
         command.current_dir(self.dir());
         let process = self.spawn(&options.pod_name, command)?;
-        Ok(Operator { process, http })
+        Ok(Operator { process, http, token })
     }
 
     /// Waits until the operator is ready and leads; an error ends with the tail of its log.

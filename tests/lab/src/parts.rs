@@ -49,6 +49,8 @@ impl ControlPlane {
         let mut command = self.command("kube-controller-manager");
         command.arg("--kubeconfig").arg(&self.kubeconfig);
         command.args(["--leader-elect=false", "--use-service-account-credentials=false"]);
+        // By default it sends 20 requests a second: five claims, which is less than a test makes.
+        command.args(["--kube-api-qps=1000", "--kube-api-burst=1000"]);
         command.arg("--service-account-private-key-file").arg(self.dir().join("sa.key"));
         command.args(["--secure-port", "0", "--controllers", &controllers.join(",")]);
         self.spawn("kube-controller-manager", command)

@@ -4,6 +4,7 @@
 //! the parent itself is killed, so that nothing is dropped, a watchdog does: a small shell of its own process group
 //! that reads a pipe held open by the parent alone; when the pipe closes, it ends the child in the same way.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -225,6 +226,28 @@ pub fn is_alive(pid: u32) -> bool {
         .is_ok_and(|stat| !stat.rsplit(')').next().unwrap_or_default().trim().starts_with('Z'))
 }
 
+/// How many TCP connections to this port of any machine a process has, those included that are about to come about.
+pub fn connections(pid: u32, port: u16) -> Result<usize> {
+    let sockets = fs::read_dir(format!("/proc/{pid}/fd")).context("reading what a process has open: has it ended?")?;
+    let own: BTreeSet<String> = sockets
+        .flatten()
+        .filter_map(|open| fs::read_link(open.path()).ok()?.to_str()?.strip_prefix("socket:[").map(str::to_owned))
+        .collect();
+    let mut count = 0;
+    for table in ["tcp", "tcp6"] {
+        // A machine without IPv6 has no second table.
+        let text = fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap_or_default();
+        for line in text.lines().skip(1) {
+            // Number, own address, the other's, state (1: established, 2: being opened), five more, inode.
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            let [_, _, remote, state, _, _, _, _, _, inode, ..] = fields[..] else { continue };
+            let leads_there = remote.ends_with(&format!(":{port:04X}")) && matches!(state, "01" | "02");
+            count += usize::from(leads_there && own.contains(&format!("{inode}]")));
+        }
+    }
+    Ok(count)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -257,6 +280,20 @@ mod tests {
         drop(child.watchdog.as_mut().unwrap().0.stdin.take());
         let status = wait_for("the child's end", LIMIT, || Ok(child.child.try_wait()?)).unwrap();
         assert!(!status.success());
+    }
+
+    #[test]
+    fn connections_to_a_port_are_counted_by_who_opened_them() {
+        let listeners = [(); 2].map(|()| std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap());
+        let [port, other] = [0, 1].map(|i: usize| listeners[i].local_addr().unwrap().port());
+        let open = [port, port, other].map(|port| std::net::TcpStream::connect(("127.0.0.1", port)).unwrap());
+        let own = std::process::id();
+        assert_eq!((connections(own, port).unwrap(), connections(own, other).unwrap()), (2, 1));
+        let directory = tempfile::tempdir().unwrap();
+        let child = shell(directory.path(), "exec sleep 1000");
+        assert_eq!(connections(child.pid(), port).unwrap(), 0, "they are not the child's");
+        drop(open);
+        assert_eq!(connections(own, port).unwrap(), 0);
     }
 
     #[test]

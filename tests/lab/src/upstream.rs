@@ -69,6 +69,12 @@ impl Upstream {
         built("--health")
     }
 
+    /// The path of the tool that makes and checks image layouts (`tests/upstream/crane`). Builds it if it is missing, with progress
+    /// on stderr, and nothing else.
+    pub fn crane() -> Result<PathBuf> {
+        built("--crane")
+    }
+
     /// The path of promtool, with which Prometheus' own tests of rules are run ([`crate::promtool()`]). Builds it, and the parts
     /// before it, if they are missing, with progress on stderr.
     pub(crate) fn promtool() -> Result<PathBuf> {

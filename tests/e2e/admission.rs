@@ -43,10 +43,13 @@ fn refused(answer: Result<Value, String>, why: &str) {
 /// A policy is in force some time after it was made.
 fn wait_for_policies(thief: &Thief) {
     let lease = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
-    let other =
-        json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "other"}, "spec": {}});
+    let named =
+        |name: &str| json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name}});
+    let other = named("other");
     let in_force = || Ok(thief.post(lease, &other).err().filter(|error| error.contains("no Lease but its own")));
     shared().plane.wait_for("the policies to be in force", SOON, in_force).unwrap();
+    let mark = thief.post(lease, &named("berth.scheduling.berth.dev-mark"));
+    assert!(mark.as_ref().is_err_and(|error| error.contains("already exists")), "the operator made it: {mark:?}");
 }
 
 #[test]

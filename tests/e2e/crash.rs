@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use berth_lab::NodeSpec;
 use serde_json::json;
 
+use crate::audit::Audit;
 use crate::cluster::{namespace, own_plane, serving, start};
-use crate::history::{Audit, Recorder, summed};
+use crate::history::{Recorder, summed};
 use crate::objects::{PROFILES, pod, pod_path, profile, wait_reason};
 
 const PODS: usize = 5_000;

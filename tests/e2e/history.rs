@@ -1,16 +1,13 @@
-//! What really happened: every change of the pods as a watch shows it, every bind as the API server's audit log has it.
+//! What really happened: every change of the pods as a watch shows it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
 use berth_lab::{Api, ControlPlane};
-use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::LATER;
 use crate::objects::{milli_of, pod, pod_path};
@@ -210,79 +207,6 @@ pub(crate) fn summed(plane: &ControlPlane) -> (BTreeMap<String, u64>, usize) {
         }
     }
     (used, waiting)
-}
-
-/// A bind request, as the API server saw it.
-#[derive(Debug, Clone)]
-pub(crate) struct Bind {
-    pub(crate) pod: String,
-    pub(crate) code: u64,
-    /// When it came, in microseconds of Unix time.
-    pub(crate) received_us: i64,
-    /// When it was answered.
-    pub(crate) answered_us: i64,
-}
-
-/// The audit log of bind requests. Its directory goes away with it.
-pub(crate) struct Audit(PathBuf);
-
-impl Audit {
-    /// A log for one control plane.
-    pub(crate) fn new(name: &str) -> Self {
-        let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
-        fs::create_dir_all(&directory).unwrap();
-        let policy = json!({
-            "apiVersion": "audit.k8s.io/v1",
-            "kind": "Policy",
-            "omitStages": ["RequestReceived"],
-            "rules": [
-                {"level": "Metadata", "verbs": ["create"], "resources": [{"group": "", "resources": ["pods/binding"]}]},
-                {"level": "None"},
-            ],
-        });
-        fs::write(directory.join("policy.json"), policy.to_string()).unwrap();
-        Self(directory)
-    }
-
-    /// The API server's flags for it.
-    pub(crate) fn flags(&self) -> Vec<String> {
-        let flag = |name: &str, file: &str| format!("--{name}={}", self.0.join(file).display());
-        // The file is begun anew at 100 MB, and 80,000 binds would be forgotten, unless the limit (in MB) is far away.
-        let never = "--audit-log-maxsize=100000".to_owned();
-        vec![flag("audit-policy-file", "policy.json"), flag("audit-log-path", "audit.log"), never]
-    }
-
-    /// All binds so far.
-    pub(crate) fn binds(&self) -> Vec<Bind> {
-        let text = fs::read_to_string(self.0.join("audit.log")).unwrap();
-        let at = |value: &Value| value.as_str().unwrap().parse::<Timestamp>().unwrap().as_microsecond();
-        text.lines()
-            .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-            .filter(|event| event["stage"] == "ResponseComplete")
-            .map(|event| Bind {
-                pod: event["objectRef"]["name"].as_str().unwrap_or_default().to_owned(),
-                code: event["responseStatus"]["code"].as_u64().unwrap_or(0),
-                received_us: at(&event["requestReceivedTimestamp"]),
-                answered_us: at(&event["stageTimestamp"]),
-            })
-            .collect()
-    }
-
-    /// The longest time from the answer to one bind to the arrival of the next, which is one from `since` on (microseconds of Unix
-    /// time); in milliseconds.
-    pub(crate) fn longest_gap(&self, since: i64) -> f64 {
-        let mut done = self.binds();
-        done.retain(|bind| bind.code == 201);
-        done.sort_by_key(|bind| bind.received_us);
-        let gaps = done.windows(2).filter(|pair| pair[1].received_us >= since);
-        gaps.map(|pair| (pair[1].received_us - pair[0].answered_us) as f64 / 1e3).fold(0.0, f64::max)
-    }
-}
-
-impl Drop for Audit {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }
 
 /// The checks can fail: a history made by hand in which they must.

@@ -134,6 +134,12 @@ fn a_deleted_lease_is_made_again(plane: &ControlPlane, second: &Operator) {
         })
         .unwrap();
     assert!(process::is_alive(second.process.pid()));
+    let mark = plane.api.get(&format!("{LEASE}-mark")).unwrap();
+    assert_eq!(
+        mark["spec"]["holderIdentity"],
+        Value::Null,
+        "whoever starts while there is no lease sees that there was one"
+    );
     send_pod(plane, "after-a-deleted-lease");
     wait_bound(plane, "led", "after-a-deleted-lease");
 }

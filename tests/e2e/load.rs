@@ -6,11 +6,13 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use berth_lab::{ControlPlane, NodeSpec, Operator};
+use serde_json::json;
 
 use crate::LATER;
+use crate::audit::Audit;
 use crate::cluster::{namespace, start};
-use crate::history::{Audit, Recorder, summed};
-use crate::objects::{pod, pod_path};
+use crate::history::{Recorder, summed};
+use crate::objects::{change_profile, pod, pod_path, wait_reason};
 
 const NODES: usize = 400;
 /// Milli-CPU of a node: 30 pods.
@@ -97,11 +99,18 @@ impl<'a> Load<'a> {
         self.flows.store(flows, Ordering::Relaxed);
     }
 
-    /// Makes so many at once; returns how many there are now.
-    pub(crate) fn make_at_once(&self, count: usize) -> usize {
+    /// Makes `count` pods that are all to be bound at once, and returns when a tenth of them is: how many there are, and how many of
+    /// all still wait.
+    pub(crate) fn begin_backlog(&self, count: usize) -> (usize, usize) {
+        change_profile(self.plane, self.name, &json!({"mode": "Paused"}));
+        wait_reason(self.plane, self.name, "Ready", "Paused");
         let first = self.made.fetch_add(count, Ordering::Relaxed);
         self.plane.create_objects(&pod_path(self.name, ""), count, 16, |i| self.pod(first + i)).unwrap();
-        first + count
+        let bound = self.recorder.bound();
+        change_profile(self.plane, self.name, &json!({"mode": "Active"}));
+        self.wait_until_bound(bound + count / 10);
+        let made = self.made.load(Ordering::Relaxed);
+        (made, made - self.recorder.bound())
     }
 
     pub(crate) fn wait_until_bound(&self, wanted: usize) {

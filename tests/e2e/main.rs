@@ -11,13 +11,17 @@
 //! storage      classes, volumes and claims
 //! load         pods that keep coming while operators come and go
 //! terminal     a real terminal, and what its screen shows
-//! history      every change of the pods as a watch shows it, every bind as the audit log has it
+//! history      every change of the pods as a watch shows it
+//! audit        every bind and every write of an operator, as the API server's audit log has it
+//! limit        how long nothing may be bound
+//! stopped      what a leader still sends that stood still
 //! ```
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 mod admission;
 mod asked;
+mod audit;
 mod bad_input;
 mod capacity;
 mod chart_values;
@@ -30,6 +34,7 @@ mod foreign;
 mod history;
 mod last_good;
 mod leadership;
+mod limit;
 mod load;
 mod metrics;
 mod minor;
@@ -47,6 +52,7 @@ mod scraped;
 mod shadow;
 mod simulate;
 mod status;
+mod stopped;
 mod storage;
 mod terminal;
 mod top;

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use berth_lab::{ControlPlane, NodeSpec};
 use serde_json::{Value, json};
 
+use crate::audit::{Audit, Bind};
 use crate::cluster::{namespace, own_plane, serving};
-use crate::history::{Audit, Bind, History, Recorder, summed};
+use crate::history::{History, Recorder, summed};
 use crate::objects::{PROFILES, condition, pod, pod_path, profile, wait_reason};
 
 const NODES: usize = 100;

@@ -9,8 +9,9 @@ use berth_lab::{ControlPlane, Operator, Options};
 use serde_json::json;
 
 use crate::SOON;
+use crate::audit::Audit;
 use crate::cluster::{HOME, install_chart, namespace, send_signal, serving};
-use crate::history::Audit;
+use crate::limit::{ROLLED, check};
 use crate::load::{Load, now_us, ready};
 use crate::objects::{PROFILES, condition, pod, pod_path, profile, wait_bound, wait_reason};
 
@@ -19,8 +20,6 @@ const HERE: &str = "upgrade";
 const REFUSED: &str = "refused-by-the-next";
 /// Between two pods of one of the two makers: 200 pods a second at most.
 const PACE: Duration = Duration::from_millis(10);
-/// Binds pause for less than a second on an idle machine; a shared one may add to it.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 #[test]
 fn an_upgrade_and_a_rollback_lose_no_pod_and_double_none() {
@@ -44,7 +43,7 @@ fn an_upgrade_and_a_rollback_lose_no_pod_and_double_none() {
         plane.helm(&[&["upgrade", "berth", next.to_str().unwrap(), "--namespace", HOME], &unset[..]].concat()).unwrap();
         let new = rolled(&plane, old, "berth-new");
         load.wait_for_binds(100);
-        gap_is_short("helm upgrade", load.longest_gap(since));
+        check("upgrade: helm upgrade", &[load.longest_gap(since)], ROLLED);
         refused_by_the_new_version(&plane);
 
         let since = now_us();
@@ -54,7 +53,7 @@ fn an_upgrade_and_a_rollback_lose_no_pod_and_double_none() {
         wait_bound(&plane, REFUSED, "left-alone");
         wait_reason(&plane, REFUSED, "Ready", "Serving");
         load.wait_for_binds(100);
-        gap_is_short("helm rollback", load.longest_gap(since));
+        check("upgrade: helm rollback", &[load.longest_gap(since)], ROLLED);
         back
     });
     assert_eq!(condition(&plane.api.get(&format!("{PROFILES}/{HERE}")).unwrap(), "Ready").unwrap().1, "Serving");
@@ -83,11 +82,6 @@ fn rolled(plane: &ControlPlane, old: [Operator; 2], name: &str) -> [Operator; 2]
         assert_eq!(status.code(), Some(0), "{}", going.process.log_tail(20));
         new
     })
-}
-
-fn gap_is_short(what: &str, gap: f64) {
-    println!("{HERE}: {what}: longest time without a bind {gap:.0} ms");
-    assert!(gap < PATIENCE.as_secs_f64() * 1e3, "{what}: {gap} ms");
 }
 
 fn refused_by_the_new_version(plane: &ControlPlane) {

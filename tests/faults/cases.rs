@@ -11,7 +11,8 @@ use crate::cluster::HOME;
 use crate::kubelets::Kubelets;
 use crate::load::LOADED;
 use crate::objects::{PROFILES, pod, pod_path, profile};
-use crate::stage::{Setting, Stage, node};
+use crate::stage::{End, Setting, Stage, node};
+use crate::stopped::Late;
 use crate::{Case, authority, noise, quota};
 
 /// The operator's roles, as the chart names them: in all namespaces, for the Lease, and for what outlives a restart.
@@ -46,24 +47,24 @@ pub(super) const CASES: &[Case] = &[
     },
     Case {
         id: "killed",
-        what: "the leader is killed",
+        what: "the leader is killed, and its container comes back (limit 15.5 s)",
         full: 20,
         short: 0,
-        fault: |stage| {
-            stage.leader().process.kill().unwrap();
-        },
+        fault: |stage| stage.end_leader(End::Killed),
+    },
+    Case {
+        id: "gone",
+        what: "the leader is killed, and its pod does not come back (limit 15.5 s)",
+        full: 5,
+        short: 0,
+        fault: |stage| stage.end_leader(End::Lost),
     },
     Case {
         id: "stopped",
-        what: "the leader stands still for 20 s",
+        what: "the leader stands still for 20 s, with many pods yet to be bound",
         full: 10,
         short: 0,
-        fault: |stage| {
-            let pid = stage.leader().process.pid();
-            signal(pid, "STOP");
-            stage.pass(Duration::from_secs(20));
-            signal(pid, "CONT");
-        },
+        fault: stand_still,
     },
     Case {
         id: "watches",
@@ -233,6 +234,14 @@ fn each(stage: &mut Stage, count: usize, pace: Duration, step: impl Fn(&Api, usi
             stage.pass(Duration::from_millis(100));
         }
     });
+}
+
+/// It has much to send when it is stopped, and finds when it goes on that another one leads.
+fn stand_still(stage: &mut Stage) {
+    stage.begin_backlog(1_500);
+    let Late { writes, most } = stage.stop_leader(Duration::from_secs(20));
+    println!("faults: stopped: {writes} writes once another led (limit {most})");
+    stage.remark(format!("{writes} writes by it once another led"));
 }
 
 pub(super) fn signal(pid: u32, name: &str) {

@@ -5,12 +5,10 @@ use std::env;
 use berth_lab::for_each;
 
 use crate::cluster::namespace;
+use crate::limit::{ALONE, HANDED_OVER, TAKEN_OVER, check};
 use crate::objects::{pod, pod_path};
-use crate::stage::Stage;
+use crate::stage::{End, Stage};
 use crate::{LATER, Scale};
-
-/// Pods that are on the nodes; it does not run without.
-const PODS: &str = "BERTH_HAND_OVER";
 
 /// Their namespace.
 const PLACED: &str = "placed";
@@ -20,20 +18,26 @@ const TIMES: usize = 3;
 
 #[test]
 fn a_leader_of_a_large_cluster_hands_over() {
-    let Ok(pods) = env::var(PODS) else { return };
-    let pods: usize = pods.parse().expect(PODS);
+    // How many pods are on the nodes.
+    let Ok(pods) = env::var(ALONE) else { return };
+    let pods: usize = pods.parse().expect(ALONE);
     let mut stage = Stage::start(Scale::LARGE, 1);
     fill(&stage, pods);
     stage.wait_until_known(pods);
     println!("hand-over: {pods} pods on {} nodes, resident {:?} MiB", stage.scale.nodes, stage.resident_mib());
     stage.load.flow(true);
-    for (how, signal) in [("SIGTERM", "TERM"), ("SIGKILL", "KILL")] {
-        let gaps: Vec<f64> = (0..TIMES).map(|_| stage.end_leader(signal)).collect();
-        println!("hand-over: {how}: longest time without a bind {gaps:.0?} ms");
-    }
+    let measured = [
+        ("hand-over: SIGTERM", End::Told, HANDED_OVER),
+        ("hand-over: SIGKILL, and its container comes back", End::Killed, TAKEN_OVER),
+        ("hand-over: SIGKILL, and its pod does not come back", End::Lost, TAKEN_OVER),
+    ]
+    .map(|(how, end, limit)| (how, (0..TIMES).map(|_| stage.gap_after(end)).collect::<Vec<_>>(), limit));
     stage.load.flow(false);
     let verdict = stage.judge_when_none_waits(LATER);
     assert!(verdict.is_clean(), "{verdict:?}");
+    for (how, gaps, limit) in measured {
+        check(how, &gaps, limit);
+    }
 }
 
 /// Makes pods that are on their nodes already.

@@ -5,16 +5,21 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use berth_lab::{Api, ControlPlane};
+use berth_lab::{Api, ControlPlane, for_each};
 use serde_json::{Value, json};
 
 use crate::objects::{pod, pod_path};
+use crate::storage::mount;
+use crate::volumes;
 
 /// The namespace, and the profile of its pods.
 pub(super) const LOADED: &str = "loaded";
 
 /// Pods of one anti-affinity group: fewer than nodes, so that all find room.
 const GROUP: usize = 100;
+
+/// Requests under way at a time when many pods come at once.
+const AT_ONCE: usize = 16;
 
 /// Pods are made until it is dropped.
 pub(super) struct Load {
@@ -30,12 +35,14 @@ struct Shared {
     stop: AtomicBool,
     /// For each new pod the one so many before it is deleted; 0 keeps all.
     keep: AtomicUsize,
+    /// Whether some pods have claims.
+    claims: bool,
 }
 
 impl Load {
-    /// `makers` threads, each with a pod every `pace`.
-    pub(super) fn start(plane: &ControlPlane, makers: usize, pace: Duration) -> Self {
-        let shared = Arc::new(Shared::default());
+    /// `makers` threads, each with a pod every `pace`; with `claims`, some of the pods have volumes.
+    pub(super) fn start(plane: &ControlPlane, makers: usize, pace: Duration, claims: bool) -> Self {
+        let shared = Arc::new(Shared { claims, ..Shared::default() });
         let maker = |_| {
             let (api, shared) = (plane.api.clone(), shared.clone());
             thread::spawn(move || make(&api, &shared, pace))
@@ -50,6 +57,17 @@ impl Load {
     /// How many pods it has made.
     pub(super) fn made(&self) -> usize {
         self.shared.begun.load(Ordering::Relaxed)
+    }
+
+    /// Makes so many at once, beside those that come anyway; the number of the first.
+    pub(super) fn at_once(&self, api: &Api, count: usize) -> usize {
+        let first = self.shared.begun.fetch_add(count, Ordering::Relaxed);
+        for_each(count, AT_ONCE, |i| {
+            make_one(api, &self.shared, first + i);
+            Ok(())
+        })
+        .unwrap();
+        first
     }
 
     /// Deletes a pod for each that comes, so that about `pods` are there.
@@ -75,28 +93,47 @@ fn make(api: &Api, shared: &Shared, pace: Duration) {
         thread::sleep(next.saturating_duration_since(Instant::now()));
         if shared.flows.load(Ordering::Relaxed) {
             let number = shared.begun.fetch_add(1, Ordering::Relaxed);
-            let object = numbered(number);
-            while !is_there(api, &object) && !shared.stop.load(Ordering::Relaxed) {
-                thread::sleep(Duration::from_millis(200));
-            }
+            make_one(api, shared, number);
             let keep = shared.keep.load(Ordering::Relaxed);
             if let Some(old) = number.checked_sub(keep).filter(|_| keep > 0) {
                 let now = json!({"gracePeriodSeconds": 0});
-                drop(api.delete(&pod_path(LOADED, &format!("p{old}")), Some(&now)));
+                drop(api.delete(&pod_path(LOADED, &name(old)), Some(&now)));
+                if shared.claims {
+                    volumes::end_after(api, old);
+                }
             }
         }
     }
 }
 
-/// Whether the pod exists now; an answer that was lost is asked for again.
-fn is_there(api: &Api, object: &Value) -> bool {
-    let answer = api.request("POST", &pod_path(LOADED, ""), Some(object));
+/// Makes the pod of this number, and before it what it needs; what fails is asked for again.
+fn make_one(api: &Api, shared: &Shared, number: usize) {
+    let needs = if shared.claims { volumes::needed_by(number) } else { Vec::new() };
+    let pod = (pod_path(LOADED, ""), numbered(number, shared.claims));
+    for (collection, object) in needs.iter().chain([&pod]) {
+        while !is_there(api, collection, object) && !shared.stop.load(Ordering::Relaxed) {
+            thread::sleep(Duration::from_millis(200));
+        }
+    }
+}
+
+/// Whether the object exists now: an answer to an earlier try may have been lost.
+fn is_there(api: &Api, collection: &str, object: &Value) -> bool {
+    let answer = api.request("POST", collection, Some(object));
     answer.is_ok_and(|answer| answer.is_success() || answer.status == 409)
 }
 
-/// One in ten keeps off the nodes of its group, and one in ten holds a host port.
-fn numbered(i: usize) -> Value {
-    let mut pod = pod(LOADED, &format!("p{i}"), LOADED, ["100m", "250m", "400m"][i % 3]);
+/// The name of the pod of this number.
+pub(super) fn name(number: usize) -> String {
+    format!("p{number}")
+}
+
+/// One in ten keeps off the nodes of its group, one in ten holds a host port, and some have a claim.
+fn numbered(i: usize, claims: bool) -> Value {
+    let mut pod = pod(LOADED, &name(i), LOADED, ["100m", "250m", "400m"][i % 3]);
+    if let Some(claim) = volumes::claim_of(i).filter(|_| claims) {
+        mount(&mut pod, &[&claim]);
+    }
     if i.is_multiple_of(10) {
         let group = format!("g{}", i / (10 * GROUP));
         pod["metadata"]["labels"]["group"] = json!(group);

@@ -5,6 +5,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
+#[path = "../e2e/audit.rs"]
+mod audit;
 mod authority;
 mod cases;
 mod checker;
@@ -12,10 +14,10 @@ mod checker;
 #[path = "../e2e/cluster.rs"]
 mod cluster;
 mod hand_over;
-#[expect(dead_code, reason = "the end-to-end tests use the rest")]
-#[path = "../e2e/history.rs"]
-mod history;
 mod kubelets;
+#[expect(dead_code, reason = "the end-to-end tests use the rest")]
+#[path = "../e2e/limit.rs"]
+mod limit;
 mod load;
 mod long_run;
 mod noise;
@@ -25,7 +27,13 @@ mod objects;
 mod proxy;
 mod quota;
 mod stage;
+#[path = "../e2e/stopped.rs"]
+mod stopped;
+#[expect(dead_code, reason = "the end-to-end tests use the rest")]
+#[path = "../e2e/storage.rs"]
+mod storage;
 mod table;
+mod volumes;
 
 use std::env;
 use std::time::Duration;
@@ -54,14 +62,22 @@ struct Scale {
     pace: Duration,
     /// How long a fault lasts that has no time of its own.
     span: Duration,
+    /// Whether some pods have claims, and the volume controller runs.
+    claims: bool,
 }
 
 impl Scale {
-    const FULL: Self =
-        Self { is_full: true, nodes: 1_000, makers: 6, pace: Duration::from_millis(40), span: Duration::from_secs(20) };
-    const LARGE: Self = Self { nodes: 5_000, makers: 4, ..Self::FULL };
-    const SHORT: Self =
-        Self { is_full: false, nodes: 200, makers: 2, pace: Duration::from_millis(40), span: Duration::from_secs(5) };
+    const FULL: Self = Self {
+        is_full: true,
+        nodes: 1_000,
+        makers: 6,
+        pace: Duration::from_millis(40),
+        span: Duration::from_secs(20),
+        claims: true,
+    };
+    /// Without claims: the volume controller would keep all of its 150,000 pods.
+    const LARGE: Self = Self { nodes: 5_000, makers: 4, claims: false, ..Self::FULL };
+    const SHORT: Self = Self { is_full: false, nodes: 200, makers: 2, span: Duration::from_secs(5), ..Self::FULL };
 }
 
 /// One thing that breaks.

@@ -6,21 +6,24 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use berth_lab::{ControlPlane, NodeSpec, Operator, OperatorOptions};
+use berth_lab::{ControlPlane, Managed, NodeSpec, Operator, OperatorOptions};
 use serde_json::json;
 
-use crate::authority;
+use crate::audit::Audit;
 use crate::cases::signal;
 use crate::checker::{Verdict, judge};
 use crate::cluster::{HOME, binary, namespace, own_plane};
-use crate::history::Audit;
-use crate::load::{LOADED, Load};
-use crate::objects::{PROFILES, pod_path, profile, wait_reason};
+use crate::load::{LOADED, Load, name};
+use crate::objects::{PROFILES, change_profile, pod_path, profile, wait_bound, wait_reason};
 use crate::proxy::Proxy;
-use crate::{LATER, Scale};
+use crate::stopped::{Late, Stopped};
+use crate::{LATER, Scale, authority, volumes};
 
 /// How soon a kubelet restarts a container that ended.
 const RESTART_AFTER: Duration = Duration::from_secs(1);
+
+/// How soon a pod on a node that is lost is replaced by another one: the chart's `lostNodeTolerationSeconds`.
+const REPLACE_AFTER: Duration = Duration::from_secs(30);
 
 /// How operators reach the API server, and whose clock they have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,19 +61,37 @@ pub(super) struct Figures {
 /// One replica, and what a kubelet does about it.
 struct Replica {
     operator: Operator,
+    /// Its pod.
     name: String,
     ended: Option<Instant>,
+    /// Whether its node is lost, so that nothing comes back in its pod.
+    is_lost: bool,
+}
+
+/// How a leader ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// It is told to, as in a drain or a rolling update.
+    Told,
+    /// It is killed, and its container comes back.
+    Killed,
+    /// It is killed, and its pod never comes back.
+    Lost,
 }
 
 pub(super) struct Stage {
     replicas: Vec<Replica>,
     restarts: usize,
+    /// How many pods of operators there were.
+    replaced: usize,
     peak_kib: u64,
     pub(super) load: Load,
     pub(super) proxy: Proxy,
     setting: Setting,
     remark: String,
-    audit: Audit,
+    pub(super) audit: Audit,
+    /// The volume controller, where pods have claims.
+    _controllers: Option<Managed>,
     pub(super) scale: Scale,
     pub(super) plane: ControlPlane,
 }
@@ -81,26 +102,35 @@ impl Stage {
         let mut flags = audit.flags();
         // Thousands of pods go after each fault.
         flags.push("--delete-collection-workers=16".to_owned());
+        // Claims and volumes go at once: no controller that ends their protection runs.
+        flags.push("--disable-admission-plugins=StorageObjectInUseProtection".to_owned());
         let plane = own_plane(flags);
         namespace(&plane, LOADED);
+        let controllers = scale.claims.then(|| {
+            volumes::set_up(&plane);
+            plane.start_controller_manager(&["persistentvolume-binder"]).unwrap()
+        });
         plane.create_nodes(scale.nodes, node).unwrap();
         let proxy = Proxy::start(&plane.server, &plane.authority, seed);
         let replicas = ["berth-a", "berth-b"].map(|name| Replica {
             operator: operator(&plane, &proxy, name, Setting::Proxied),
             name: name.to_owned(),
             ended: None,
+            is_lost: false,
         });
         plane.api.post(PROFILES, &profile(LOADED, &json!({"preset": "BinPack"}))).unwrap();
-        let load = Load::start(&plane, scale.makers, scale.pace);
+        let load = Load::start(&plane, scale.makers, scale.pace, scale.claims);
         let mut stage = Self {
             replicas: replicas.into(),
             restarts: 0,
+            replaced: 0,
             peak_kib: 0,
             load,
             proxy,
             setting: Setting::Proxied,
             remark: String::new(),
             audit,
+            _controllers: controllers,
             scale,
             plane,
         };
@@ -179,9 +209,14 @@ impl Stage {
             if replica.operator.process.ended().unwrap().is_none() {
                 continue;
             }
+            let after = if replica.is_lost { REPLACE_AFTER } else { RESTART_AFTER };
             // Its token comes from the API server: while that is away, so is the replica.
-            let is_due = replica.ended.get_or_insert_with(Instant::now).elapsed() >= RESTART_AFTER;
+            let is_due = replica.ended.get_or_insert_with(Instant::now).elapsed() >= after;
             if is_due && self.plane.api.get("/readyz").is_ok() {
+                if mem::take(&mut replica.is_lost) {
+                    self.replaced += 1;
+                    replica.name = format!("berth-new-{}", self.replaced);
+                }
                 replica.operator = operator(&self.plane, &self.proxy, &replica.name, self.setting);
                 replica.ended = None;
                 self.restarts += 1;
@@ -224,6 +259,11 @@ impl Stage {
 
     /// The process that leads; waits for one.
     pub(super) fn leader(&mut self) -> &mut Operator {
+        let place = self.who_leads();
+        &mut self.replicas[place].operator
+    }
+
+    fn who_leads(&mut self) -> usize {
         let end = Instant::now() + LATER;
         loop {
             let leads = |replica: &Replica| {
@@ -231,23 +271,53 @@ impl Stage {
                 page.is_ok_and(|(_, page)| page.contains("\nleader: this process"))
             };
             if let Some(place) = self.replicas.iter().position(leads) {
-                return &mut self.replicas[place].operator;
+                return place;
             }
             assert!(Instant::now() < end, "nobody leads: {}", self.logs());
             self.pass(Duration::from_millis(100));
         }
     }
 
-    /// Sends the leader a signal that ends it, and waits until all lead and stand by again. The longest time without a bind, in
-    /// milliseconds.
-    pub(super) fn end_leader(&mut self, name: &str) -> f64 {
+    /// Ends the leader. A container that ended comes back soon, and the pod of a node that is lost is replaced by another one later.
+    pub(super) fn end_leader(&mut self, how: End) {
+        let place = self.who_leads();
+        let replica = &mut self.replicas[place];
+        replica.is_lost = how == End::Lost;
+        signal(replica.operator.process.pid(), if how == End::Told { "TERM" } else { "KILL" });
+    }
+
+    /// Ends the leader, and waits until all lead and stand by again. The longest time without a bind, in milliseconds.
+    pub(super) fn gap_after(&mut self, how: End) -> f64 {
         let since = now_us();
-        signal(self.leader().process.pid(), name);
-        self.pass(RESTART_AFTER);
+        self.end_leader(how);
+        self.pass(if how == End::Lost { REPLACE_AFTER } else { RESTART_AFTER });
         assert!(self.become_ready(), "not ready: {}", self.logs());
         self.leader();
         self.pass(Duration::from_secs(2));
         self.audit.longest_gap(since)
+    }
+
+    /// Stops the leader for so long, and lets it go on and end.
+    pub(super) fn stop_leader(&mut self, time: Duration) -> Late {
+        let place = self.who_leads();
+        let mut stopped = Stopped::stop(&self.plane, &self.replicas[place].operator, &self.proxy.url);
+        self.pass(time);
+        let operator = &mut self.replicas[place].operator;
+        stopped.wait_for_successor(&self.plane, operator);
+        signal(operator.process.pid(), "CONT");
+        operator.process.wait(LATER).unwrap();
+        // What the proxy still had of it.
+        self.pass(Duration::from_secs(1));
+        stopped.late_writes(&self.audit)
+    }
+
+    /// Makes so many pods that are to be bound at once, and returns when a tenth of them is.
+    pub(super) fn begin_backlog(&mut self, pods: usize) {
+        change_profile(&self.plane, LOADED, &json!({"mode": "Paused"}));
+        wait_reason(&self.plane, LOADED, "Ready", "Paused");
+        let first = self.load.at_once(&self.plane.api, pods);
+        change_profile(&self.plane, LOADED, &json!({"mode": "Active"}));
+        wait_bound(&self.plane, LOADED, &name(first + pods / 10));
     }
 
     /// Waits until every operator knows at least so many pods.
@@ -282,7 +352,7 @@ impl Stage {
         self.replicas.iter().map(log).collect::<Vec<_>>().join("\n")
     }
 
-    /// Deletes all pods of the load.
+    /// Deletes all pods of the load, and their claims and volumes.
     pub(super) fn clear(&mut self) {
         let now = json!({"gracePeriodSeconds": 0});
         let end = Instant::now() + LATER;
@@ -290,7 +360,8 @@ impl Stage {
             // The answer holds all that was deleted: the API server may break off in the middle of it.
             let _asked_again = self.plane.api.delete(&pod_path(LOADED, ""), Some(&now));
             let left = self.plane.api.get(&format!("{}?limit=1", pod_path(LOADED, ""))).unwrap();
-            if left["items"].as_array().is_none_or(Vec::is_empty) {
+            let are_gone = left["items"].as_array().is_none_or(Vec::is_empty);
+            if are_gone && (!self.scale.claims || volumes::clear(&self.plane.api)) {
                 return;
             }
             assert!(Instant::now() < end, "pods are left");
@@ -300,7 +371,7 @@ impl Stage {
 }
 
 pub(super) fn node(i: usize) -> NodeSpec {
-    NodeSpec::new(&format!("n{i}"), &format!("zone-{}", i % 3), "16", "64Gi")
+    NodeSpec::new(&format!("n{i}"), &format!("zone-{}", i % volumes::ZONES), "16", "64Gi")
 }
 
 fn operator(plane: &ControlPlane, proxy: &Proxy, name: &str, setting: Setting) -> Operator {
@@ -335,6 +406,6 @@ fn clock_file(plane: &ControlPlane) -> PathBuf {
 }
 
 /// Microseconds of Unix time.
-fn now_us() -> i64 {
+pub(super) fn now_us() -> i64 {
     i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros()).unwrap()
 }

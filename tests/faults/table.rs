@@ -17,9 +17,11 @@ pub(super) fn table(runs: &[(&Case, Vec<Figures>)]) -> String {
 /// One case: what was counted is added up over its runs, and times are from the shortest to the longest.
 fn row(what: &str, runs: &[Figures]) -> String {
     let mut title = if runs.len() > 1 { format!("{what}, {} times", runs.len()) } else { what.to_owned() };
-    for run in runs.iter().filter(|run| !run.remark.is_empty()) {
+    let mut remarks: Vec<&str> = runs.iter().map(|run| &*run.remark).filter(|remark| !remark.is_empty()).collect();
+    remarks.dedup();
+    for remark in remarks {
         title.push_str("; ");
-        title.push_str(&run.remark);
+        title.push_str(remark);
     }
     let shortest = time(runs.iter().map(|run| run.first_bind).min().unwrap_or_default());
     let longest = time(runs.iter().map(|run| run.first_bind).max().unwrap_or_default());
@@ -70,8 +72,9 @@ fn runs_of_a_case_are_one_row() {
         is_ready: true,
         ..Figures::default()
     };
-    let runs = [run(6_230, 900, ""), run(17, 1_100, "one pod was refused")];
-    let expected = "| it breaks, 2 times; one pod was refused | 2,000 | 17 ms to 6.2 s | 0 | 2 | 0, 0, 0, 0 | 31 MiB |";
+    let remark = "one pod was refused";
+    let runs = [run(6_230, 900, ""), run(17, 1_100, remark), run(18, 0, remark)];
+    let expected = "| it breaks, 3 times; one pod was refused | 2,000 | 17 ms to 6.2 s | 0 | 3 | 0, 0, 0, 0 | 31 MiB |";
     assert_eq!(row("it breaks", &runs), expected);
     let expected = "| it breaks | 900 | 6.2 s | 0 | 1 | 0, 0, 0, 0 | 30 MiB |";
     assert_eq!(row("it breaks", &runs[..1]), expected);

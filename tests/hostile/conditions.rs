@@ -19,6 +19,7 @@ pub(super) const CASES: &[Case] = &[
             pod
         });
     })
+    .sibling()
     .short(),
     case("webhook", "a webhook on bindings that hangs, and the node is deleted meanwhile", |stage| {
         stage.make_nodes(&[NodeSpec::new("hostile-gone", "zone-0", "8", "32Gi")]);
@@ -40,13 +41,15 @@ pub(super) const CASES: &[Case] = &[
         stage.hang_webhook(&["UPDATE"], "pods/status", 10);
         stage.send_many(500, |i| big(&format!("p{i}")));
     })
+    .sibling()
     .holds(Stage::neighbour_is_told),
     case("webhook", "a webhook on pods' deletion that hangs, 50 preemptors", |stage| {
         stage.hang_webhook(&["DELETE"], "pods", 10);
         full_nodes(stage, 50);
         stage.send_many(50, |i| on_full_node(&format!("high{i}"), "hostile-high", i));
-    }),
-    case("webhook", "a webhook on claims that hangs, 60 pods with claims", |stage| {
+    })
+    .sibling(),
+    case("webhook", "a webhook on claims that hangs, 200 pods with claims", |stage| {
         let class = json!({
             "apiVersion": "storage.k8s.io/v1",
             "kind": "StorageClass",
@@ -68,15 +71,16 @@ pub(super) const CASES: &[Case] = &[
                 },
             })
         };
-        stage.plane.create_objects(&claims, 60, 16, claim).unwrap();
+        stage.plane.create_objects(&claims, 200, 16, claim).unwrap();
         stage.hang_webhook(&["UPDATE"], "persistentvolumeclaims", 10);
-        stage.send_many(60, |i| {
+        stage.send_many(200, |i| {
             let mut pod = plain(&format!("p{i}"));
             let volume = json!({"name": "v", "persistentVolumeClaim": {"claimName": format!("c{i}")}});
             pod["spec"]["volumes"] = json!([volume]);
             pod
         });
-    }),
+    })
+    .sibling(),
     case("access", "a namespace loses access while its pods wait", |stage| {
         let spec = json!({"namespaces": {"access": "Restricted", "matchLabels": {"let-in": "yes"}}});
         extra_profile(stage, "hostile-restricted", &spec);
@@ -151,7 +155,7 @@ fn big(name: &str) -> Value {
 }
 
 /// Nodes of the attacker's own, each filled by one low pod.
-fn full_nodes(stage: &Stage, count: usize) {
+pub(super) fn full_nodes(stage: &Stage, count: usize) {
     let nodes: Vec<_> = (0..count).map(|i| NodeSpec::new(&format!("hostile-full-{i}"), "zone-0", "1", "8Gi")).collect();
     stage.make_nodes(&nodes);
     stage.send_many(count, |i| on_full_node(&format!("low{i}"), "hostile-low", i));
@@ -159,7 +163,7 @@ fn full_nodes(stage: &Stage, count: usize) {
     stage.plane.wait_for("the nodes to be full", crate::SOON, all).unwrap();
 }
 
-fn on_full_node(name: &str, priority: &str, node: usize) -> Value {
+pub(super) fn on_full_node(name: &str, priority: &str, node: usize) -> Value {
     let mut pod = plain(name);
     pod["spec"]["priorityClassName"] = json!(priority);
     pod["spec"]["tolerations"] = json!([{"operator": "Exists"}]);

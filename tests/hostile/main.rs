@@ -53,10 +53,12 @@ struct Case {
     holds: fn(&Stage) -> Result<(), String>,
     /// Whether `make test` tries it.
     short: bool,
+    /// Whether the attacker's profile has pods in another namespace, which must not feel it either.
+    sibling: bool,
 }
 
 const fn case(id: &'static str, what: &'static str, begin: fn(&Stage)) -> Case {
-    Case { id, what, begin, holds: |_| Ok(()), short: false }
+    Case { id, what, begin, holds: |_| Ok(()), short: false, sibling: false }
 }
 
 impl Case {
@@ -67,6 +69,11 @@ impl Case {
 
     const fn short(mut self) -> Self {
         self.short = true;
+        self
+    }
+
+    const fn sibling(mut self) -> Self {
+        self.sibling = true;
         self
     }
 }
@@ -106,7 +113,11 @@ fn a_neighbour_does_not_feel_hostile_objects() {
     assert!(felt.is_empty(), "{} of {} were felt:\n{}", felt.len(), rows.len(), felt.join("\n"));
 }
 
-fn try_one(stage: &mut Stage, case: &'static Case, before: Figures, span: Duration) -> Row {
+fn try_one(stage: &mut Stage, case: &'static Case, mut before: Figures, span: Duration) -> Row {
+    if case.sibling {
+        stage.with_sibling(true);
+        before = stage.measure(span);
+    }
     let began = Instant::now();
     let begun = catch_unwind(AssertUnwindSafe(|| (case.begin)(stage)));
     let beside = stage.measure_since(began, span);
@@ -119,6 +130,7 @@ fn try_one(stage: &mut Stage, case: &'static Case, before: Figures, span: Durati
     }
     faults.extend(stage.process_faults());
     faults.extend(beside.beyond(before));
+    stage.with_sibling(false);
     stage.clear();
     Row { case, before, beside, after: None, faults }
 }
@@ -141,10 +153,11 @@ impl Row {
 impl Figures {
     /// What these exceed that were taken while all was quiet.
     fn beyond(self, quiet: Self) -> impl Iterator<Item = String> {
-        let bound = P99.max(3 * quiet.p99);
-        let late = (self.p99 > bound).then(|| format!("p99 over {} ms", bound.as_millis()));
+        let late = self.waits.beyond(quiet.waits, "");
+        let siblings = self.sibling.zip(quiet.sibling);
+        let sibling = siblings.and_then(|(now, quiet)| now.beyond(quiet, "in its profile's other namespace "));
         let growth = self.rss_kib.saturating_sub(quiet.rss_kib);
         let large = (growth > GROWTH_KIB).then(|| format!("{} MiB more memory", growth / 1024));
-        late.into_iter().chain(large)
+        late.into_iter().chain(sibling).chain(large)
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::neighbour::NEIGHBOUR;
 use super::stage::{HOSTILE, Stage, on_node, plain};
 use super::{Case, LATER, SOON, case};
-use crate::objects::{PROFILES, change_profile, events, pod_path};
+use crate::objects::{PROFILES, change_profile, events, pod_path, profile, wait_reason};
 
 pub(super) const CASES: &[Case] = &[
     case("spread", "one pending pod, 4,000 hard spread constraints", |stage| {
@@ -171,6 +171,20 @@ pub(super) const CASES: &[Case] = &[
     }),
     case("unschedulable", "3,000 unschedulable pods", |stage| {
         stage.send_many(3_000, |i| impossible(&format!("p{i}")));
+    })
+    .holds(Stage::neighbour_is_told),
+    case("unschedulable", "10,000 unschedulable pods that a profile takes up at once", |stage| {
+        stage.make(PROFILES, profile("hostile-many", &json!({"mode": "Paused"})));
+        wait_reason(&stage.plane, "hostile-many", "Ready", "Paused");
+        stage.send_many(10_000, |i| {
+            let mut pod = impossible(&format!("p{i}"));
+            pod["spec"]["schedulerName"] = json!("hostile-many");
+            pod
+        });
+        change_profile(&stage.plane, "hostile-many", &json!({"mode": "Active"}));
+        stage.says_soon("p0", "Insufficient cpu").unwrap();
+        // While they are being told: later there is nothing to wait for.
+        stage.neighbour_is_told().unwrap();
     })
     .holds(Stage::neighbour_is_told),
     case("overbooking", "two bound pods of 2^63-1 and 2^63-1-64Gi bytes, then 16 pods of 8Gi", |stage| {

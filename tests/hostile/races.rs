@@ -6,12 +6,16 @@ use std::time::Duration;
 use berth_lab::{NodeSpec, Patch};
 use serde_json::{Value, json};
 
+use super::conditions::{full_nodes, on_full_node};
 use super::stage::{ELSEWHERE, HOSTILE, Stage, on_node, plain};
 use super::{Case, SOON, case};
 use crate::cluster::HOME;
-use crate::objects::{PROFILES, pod, pod_path, profile, wait_reason};
+use crate::objects::{PROFILES, bind, pod, pod_path, profile, wait_reason};
 
 const HOOKS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+
+/// More than are sent at a time.
+const PREEMPTORS: usize = 50;
 
 pub(super) const CASES: &[Case] = &[
     case("secrets", "a profile whose extender is to be sent another component's Secret", |stage| {
@@ -72,6 +76,53 @@ pub(super) const CASES: &[Case] = &[
         stage.plane.api.delete(&format!("{HOOKS}/hang-pods"), None).unwrap();
     })
     .holds(|stage| stage.is_bound_within("top", SOON)),
+    case("evictions", "50 preemptors are bound by somebody else while the deletions of their victims hang", |stage| {
+        stage.hang_webhook(&["DELETE"], "pods", 10);
+        full_nodes(stage, PREEMPTORS);
+        stage.send_many(PREEMPTORS, |i| on_full_node(&format!("high{i}"), "hostile-high", i));
+        stage.gauge_soon("berth_eviction_rounds", "", |rounds| rounds >= PREEMPTORS as f64).unwrap();
+        for i in 0..PREEMPTORS {
+            let answer = bind(&stage.plane.api, HOSTILE, &format!("high{i}"), &format!("n{i}"));
+            assert!(answer.is_success(), "{answer:?}");
+        }
+        // Once the operator knows of all that, nothing holds up the deletions any more.
+        stage.gauge_soon("scheduler_pending_pods", "profile=\"hostile\"", |pods| pods == 0.0).unwrap();
+        stage.plane.api.delete(&format!("{HOOKS}/hang-pods"), None).unwrap();
+    })
+    .holds(|stage| {
+        stage.gauge_soon("berth_eviction_rounds", "", |rounds| rounds == 0.0)?;
+        let goes = |i: &usize| {
+            let pod = stage.pod(&format!("low{i}"));
+            pod.is_null() || pod["metadata"]["deletionTimestamp"].is_string()
+        };
+        match (0..PREEMPTORS).filter(goes).count() {
+            0 => Ok(()),
+            gone => Err(format!("{gone} pods were evicted for nobody")),
+        }
+    }),
+    case("evictions", "a pod is given another toleration while the deletion of its victim, which ends late, hangs", |stage| {
+        let second = NodeSpec::new("hostile-second", "zone-0", "1", "8Gi").taint("second", "", "NoSchedule");
+        stage.make_nodes(&[NodeSpec::new("hostile-first", "zone-0", "1", "8Gi"), second]);
+        // A port, which none of the neighbour's pods gives back when it goes, as it would give back CPU.
+        let on_port = |mut pod: Value| {
+            pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("10m");
+            pod["spec"]["containers"][0]["ports"] = json!([{"containerPort": 80, "hostPort": 7_000}]);
+            pod
+        };
+        stage.send(&on_port(filler("low", "hostile-first")));
+        stage.hang_webhook(&["DELETE"], "pods", 10);
+        let mut high = on_port(wanting("high", "hostile-high", ""));
+        high["spec"]["nodeSelector"] = json!({"made-by": HOSTILE});
+        high["spec"]["tolerations"] = json!([{"key": HOSTILE, "operator": "Exists"}]);
+        stage.send(&high);
+        stage.gauge_soon("berth_eviction_rounds", "", |rounds| rounds > 0.0).unwrap();
+        let more = json!([{"op": "add", "path": "/spec/tolerations/-", "value": {"key": "second", "operator": "Exists"}}]);
+        stage.plane.api.patch(&pod_path(HOSTILE, "high"), Patch::Json, &more).unwrap();
+        stage.plane.api.delete(&format!("{HOOKS}/hang-pods"), None).unwrap();
+        stage.is_leaving_within("low", SOON).unwrap();
+    })
+    // No kubelet ends the victim: but for the edit, only the look at all pods every five minutes would have it tried again.
+    .holds(|stage| stage.is_bound_within("high", SOON)),
     case("nominations", "the profile of a nominated pod is deleted", |stage| {
         stage.make(PROFILES, profile("hostile-leaving", &json!({})));
         wait_reason(&stage.plane, "hostile-leaving", "Ready", "Serving");
@@ -109,7 +160,8 @@ pub(super) const CASES: &[Case] = &[
             let one = |i: usize| pod(namespace, &format!("p{i}"), HOSTILE, "10m");
             stage.plane.create_objects(&pod_path(namespace, ""), 300, 16, one).unwrap();
         }
-    }),
+    })
+    .sibling(),
     case("volumes", "one pending pod with 500 claims, beside 600 volumes that may be bound anywhere", |stage| {
         many_volumes(stage, 600);
         stage.plane.create_objects(&claims(), 500, 16, claim).unwrap();

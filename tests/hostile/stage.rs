@@ -11,13 +11,16 @@ use berth_lab::{ControlPlane, Extender, NodeSpec, Operator, Patch, for_each};
 use serde_json::{Value, json};
 
 use super::holds::{Holds, shown};
-use super::neighbour::{NEIGHBOUR, Neighbour};
-use crate::LATER;
+use super::neighbour::{NEIGHBOUR, Neighbour, Waits};
 use crate::cluster::{HOME, LEASE, namespace, own_plane, serving};
 use crate::objects::{PROFILES, pod, pod_path, profile, wait_reason};
+use crate::{LATER, SOON};
 
 /// The attacker's namespace and profile.
 pub(super) const HOSTILE: &str = "hostile";
+
+/// A namespace of the attacker's profile whose pods are ordinary: nothing that happens in the attacker's own may hold them up.
+const SIBLING: &str = "hostile-sibling";
 
 /// More namespaces of the attacker's.
 pub(super) const ELSEWHERE: [&str; 4] = ["hostile-1", "hostile-2", "hostile-3", "hostile-4"];
@@ -33,8 +36,9 @@ const OPTIONS: &[&str] = &["--extender-allow-http=127.0.0.1"];
 /// The neighbour's waits, the ledger's lock and the process' memory over some time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Figures {
-    pub(super) p50: Duration,
-    pub(super) p99: Duration,
+    pub(super) waits: Waits,
+    /// Those of the pods in another namespace of the attacker's profile, where there are some.
+    pub(super) sibling: Option<Waits>,
     /// The longest hold of the ledger's lock since the figures before these, as the end of its bucket in microseconds.
     hold: Option<u64>,
     /// The most that was seen.
@@ -43,14 +47,19 @@ pub(super) struct Figures {
 
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { p50, p99, hold, rss_kib } = self;
-        write!(f, "{} / {} ms, {}, {} MiB", p50.as_millis(), p99.as_millis(), shown(*hold), rss_kib / 1024)
+        let Self { waits, sibling, hold, rss_kib } = self;
+        write!(f, "{waits}")?;
+        if let Some(sibling) = sibling {
+            write!(f, " (its other namespace {sibling})")?;
+        }
+        write!(f, ", {}, {} MiB", shown(*hold), rss_kib / 1024)
     }
 }
 
 pub(super) struct Stage {
     pub(super) operator: Operator,
     neighbour: Neighbour,
+    sibling: Option<Neighbour>,
     /// What a case keeps open until it is over.
     pub(super) sockets: Mutex<Vec<TcpStream>>,
     /// Extenders of a case, until it is over.
@@ -65,7 +74,7 @@ pub(super) struct Stage {
 impl Stage {
     pub(super) fn start() -> Self {
         let plane = own_plane(vec!["--max-mutating-requests-inflight=1000".to_owned()]);
-        for name in [NEIGHBOUR, HOSTILE].into_iter().chain(ELSEWHERE) {
+        for name in [NEIGHBOUR, HOSTILE, SIBLING].into_iter().chain(ELSEWHERE) {
             namespace(&plane, name);
         }
         plane
@@ -83,13 +92,19 @@ impl Stage {
         let led = leadership(&plane);
         Self {
             operator,
-            neighbour: Neighbour::start(&plane),
+            neighbour: Neighbour::start(&plane, NEIGHBOUR, NEIGHBOUR),
+            sibling: None,
             sockets: Mutex::default(),
             extenders: Mutex::default(),
             holds: Mutex::default(),
             led,
             plane,
         }
+    }
+
+    /// Has ordinary pods come in another namespace of the attacker's profile, or no more.
+    pub(super) fn with_sibling(&mut self, is_there: bool) {
+        self.sibling = is_there.then(|| Neighbour::start(&self.plane, SIBLING, HOSTILE));
     }
 
     pub(super) fn measure(&self, span: Duration) -> Figures {
@@ -104,11 +119,8 @@ impl Stage {
             rss_kib = rss_kib.max(self.operator.process.rss_kib().unwrap_or(0));
             thread::sleep(Duration::from_millis(100));
         }
-        let waits = self.neighbour.waits_since(from);
-        let quantile = |of: usize| waits.get((waits.len() * of / 100).min(waits.len().saturating_sub(1))).copied();
-        let never = end.duration_since(from);
-        let (p50, p99) = (quantile(50).unwrap_or(never), quantile(99).unwrap_or(never));
-        Figures { p50, p99, hold: self.longest_hold(), rss_kib }
+        let sibling = self.sibling.as_ref().map(|sibling| sibling.quantiles_since(from));
+        Figures { waits: self.neighbour.quantiles_since(from), sibling, hold: self.longest_hold(), rss_kib }
     }
 
     /// The longest hold of the ledger's lock since this was last asked; unknown where the page is not read, which a case may see to.
@@ -182,6 +194,19 @@ impl Stage {
     /// Ends a terminating pod, as its kubelet would.
     pub(super) fn end(&self, name: &str) {
         let _gone = self.plane.api.delete(&pod_path(HOSTILE, name), Some(&json!({"gracePeriodSeconds": 0})));
+    }
+
+    /// Waits until a gauge of the operator, the sum of its series that have this `label`, is what is `wanted`.
+    pub(super) fn gauge_soon(&self, name: &str, label: &str, wanted: impl Fn(f64) -> bool) -> Result<(), String> {
+        let mut last = 0.0;
+        let reached = self.plane.wait_for(name, SOON, || {
+            let (_, page) = self.operator.page("/metrics")?;
+            let is_one = |line: &&str| line.split(['{', ' ']).next() == Some(name) && line.contains(label);
+            let values = page.lines().filter(is_one).filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+            last = values.sum();
+            Ok(wanted(last).then_some(()))
+        });
+        reached.map_err(|_| format!("{name} is {last}"))
     }
 
     /// Whether a pod of the neighbour that fits nowhere is told so, as an autoscaler has to see it.
@@ -269,7 +294,7 @@ impl Stage {
         for kind in ["persistentvolumeclaims", "secrets"] {
             api.delete(&format!("/api/v1/namespaces/{HOSTILE}/{kind}"), Some(&now)).unwrap();
         }
-        for namespace in namespaces() {
+        for namespace in namespaces().chain([SIBLING]) {
             let gone = self.plane.wait_for("the attacker's pods to be gone", LATER, || {
                 // The answer holds all that was deleted: the API server may break off in the middle of it.
                 let _asked_again = api.delete(&pod_path(namespace, ""), Some(&now));
@@ -296,7 +321,7 @@ impl Stage {
     }
 }
 
-/// All of the attacker's.
+/// All in which the attacker does something.
 fn namespaces() -> impl Iterator<Item = &'static str> {
     std::iter::once(HOSTILE).chain(ELSEWHERE)
 }

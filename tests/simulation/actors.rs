@@ -224,7 +224,9 @@ impl Inner {
             "spec": {"clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"]}});
         self.store.create(Of::Services, kubernetes, now);
         if self.plan.profile_plans.iter().any(|plan| *plan != ProfilePlan::default()) {
-            NAMESPACES.into_iter().for_each(|name| self.set_access(name, true, now));
+            for name in NAMESPACES {
+                self.set_access(name, true, now);
+            }
         }
         for (index, plan) in self.plan.nodes.clone().iter().enumerate() {
             self.make_node(index, plan, now);
@@ -576,7 +578,9 @@ impl Inner {
             self.set_cordoned(node, false, now);
         }
         if self.plan.profile_plans.iter().any(|plan| *plan != ProfilePlan::default()) {
-            NAMESPACES.into_iter().for_each(|name| self.set_access(name, true, now));
+            for name in NAMESPACES {
+                self.set_access(name, true, now);
+            }
         }
     }
 

@@ -10,8 +10,9 @@ use serde_json::Value;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Binds that a worker has decided and that wait for a first answer: twice what is sent at once.
-const WINDOW: usize = 2 * BIND_CONCURRENCY;
+/// Binds that a worker has decided and that wait for a first answer: twice what is sent at once, and as much again for others while those of
+/// some namespaces get none.
+const WINDOW: usize = 4 * BIND_CONCURRENCY;
 
 /// After the last move of a pod, and after a pod that waits has got room: it may still have to be bound to a volume.
 const SETTLED: Duration = Duration::from_secs(5);
@@ -20,7 +21,8 @@ const SETTLED: Duration = Duration::from_secs(5);
 pub(crate) const LOOKS: u32 = 20;
 pub(crate) const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 
-/// The longest backoff and some seconds: a pod of which an extender refused nodes is tried again after its backoff, whatever frees room.
+/// The longest backoff, or the time between two audits, and some seconds: a pod of which an extender refused nodes is tried again after its
+/// backoff, whatever frees room; and that a pod has left its node may be found by the audit alone.
 const TRIED_AGAIN_WITHIN: Duration = Duration::from_secs(14);
 
 impl Inner {
@@ -31,9 +33,10 @@ impl Inner {
         self.has_room_since = self.facts.pending.iter().filter(has_room).map(since).collect();
     }
 
-    /// Whether a pod may wait although it has room: it is being placed, or waits for its backoff.
+    /// Whether a pod may wait although it has room: it is being placed, or waits for its backoff, or for an audit.
     fn may_wait_longer(&self, pod: &PodFact) -> bool {
-        let patience = if self.extenders.filter(pod) { TRIED_AGAIN_WITHIN } else { SETTLED };
+        let is_late = self.extenders.filter(pod) || self.plan.leaves_out;
+        let patience = if is_late { TRIED_AGAIN_WITHIN } else { SETTLED };
         self.has_room_since.get(&pod.uid).is_none_or(|since| since.elapsed() < patience)
     }
 

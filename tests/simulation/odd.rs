@@ -47,7 +47,7 @@ impl Plan {
         if random.in_thousand(100) {
             let plan = self.pod(random);
             let pod = PodPlan { cpu: 50, port: None, alone: false, runs: Some(random.millis(1_000, 20_000)), ..plan };
-            let step = OddStep::Many { pod, count: random.between(20, 40), hangs: random.millis(12_000, 30_000) };
+            let step = OddStep::Many { pod, count: random.between(40, 80), hangs: random.millis(12_000, 30_000) };
             self.at_random(random, |_| Step::Odd(step));
         }
     }

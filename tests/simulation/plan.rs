@@ -27,6 +27,7 @@ pub(crate) struct NodePlan {
 
 /// What a pod asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a wish of its own")]
 pub(crate) struct PodPlan {
     pub(crate) profile: usize,
     /// Thousandths of a CPU.
@@ -401,9 +402,10 @@ impl Plan {
     /// All pods of the steps drawn so far.
     pub(crate) fn pods_mut(&mut self) -> impl Iterator<Item = &mut PodPlan> {
         self.steps.iter_mut().flat_map(|(_, step)| match step {
-            Step::Workload { pod, .. } | Step::Pod(pod) => std::slice::from_mut(pod),
+            Step::Workload { pod, .. } | Step::Pod(pod) | Step::Odd(OddStep::Many { pod, .. }) => {
+                std::slice::from_mut(pod)
+            }
             Step::HandOver { pods, .. } => pods.as_mut_slice(),
-            Step::Odd(OddStep::Many { pod, .. }) => std::slice::from_mut(pod),
             _ => &mut [],
         })
     }

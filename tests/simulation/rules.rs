@@ -308,8 +308,11 @@ impl Rules {
         // What was shown at this very moment may count already, or not yet.
         let lives: Vec<&NodeLife> =
             [sent.nodes, sent.nodes_now].into_iter().filter_map(|version| facts.life_at(node, version)).collect();
-        self.is_no_second_bind(operator, what, uid, (node, &lives), (now, until));
         let Some(pod) = facts.pods.get(uid) else { return };
+        // Whatever is asked for a pod that is gone, it is bound to nothing any more.
+        if pod.gone.is_none() {
+            self.is_no_second_bind(operator, what, uid, (node, &lives), (now, until));
+        }
         if pod.gated {
             self.breaks("S4", &format!("{what}: the pod has scheduling gates"));
         }

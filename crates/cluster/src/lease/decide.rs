@@ -4,6 +4,9 @@ use crate::limits::{LANDS_WITHIN, REQUEST_LIMIT};
 use std::time::Duration;
 use tokio::time::Instant;
 
+/// How often to look for a Lease that is missing: at a first start another replica is making it just now.
+const LOOK_FOR_MISSING: Duration = Duration::from_millis(250);
+
 /// client-go's jitter of the retry period, which must leave a renewal its time before the deadline.
 const JITTER: f64 = 1.2;
 
@@ -193,13 +196,15 @@ pub fn decide(seen: &Observed, leading_since_renewal: Option<Instant>, now: Inst
         }
         return if seen.record.is_some() { Decision::Renew } else { Decision::Create };
     }
-    let (free, held_until) = match &seen.record {
-        None => (Decision::Create, seen.held_until_though_gone(timing)),
-        Some(Record { holder: Holder::Other(_), duration, .. }) => (Decision::Acquire, Some(seen.since + *duration)),
-        Some(_) => (Decision::Acquire, None),
+    let (free, held_until, pause) = match &seen.record {
+        None => (Decision::Create, seen.held_until_though_gone(timing), timing.retry.min(LOOK_FOR_MISSING)),
+        Some(Record { holder: Holder::Other(_), duration, .. }) => {
+            (Decision::Acquire, Some(seen.since + *duration), timing.retry)
+        }
+        Some(_) => return Decision::Acquire,
     };
     match held_until.filter(|until| *until > now) {
-        Some(until) => Decision::Wait(timing.retry.min(until - now)),
+        Some(until) => Decision::Wait(pause.min(until - now)),
         None => free,
     }
 }
@@ -228,7 +233,7 @@ mod tests {
         let ours = Some(record("me", "1"));
         let free = Some(record("", "1"));
         let rows = [
-            ("no lease", None, None, 0, Decision::Wait(secs(2))),
+            ("no lease", None, None, 0, Decision::Wait(LOOK_FOR_MISSING)),
             ("no lease for as long as whoever held one may go on", None, None, 15, Decision::Create),
             ("released", free, None, 0, Decision::Acquire),
             ("ours by a write without an answer", ours.clone(), None, 0, Decision::Acquire),
@@ -265,8 +270,8 @@ mod tests {
         for (last, until) in [(record("other", "1"), 34), (longer, 39), (record("", "1"), 34), (record("me", "1"), 34)]
         {
             let seen = Observed::first(Some(last), start).next(None, start + secs(19)).next(None, start + secs(25));
-            assert_eq!(decide(&seen, None, start + secs(19), &timing), Decision::Wait(secs(2)));
-            assert_eq!(decide(&seen, None, start + secs(until - 1), &timing), Decision::Wait(secs(1)));
+            assert_eq!(decide(&seen, None, start + secs(19), &timing), Decision::Wait(LOOK_FOR_MISSING));
+            assert_eq!(decide(&seen, None, start + secs(until - 1), &timing), Decision::Wait(LOOK_FOR_MISSING));
             assert_eq!(decide(&seen, None, start + secs(until), &timing), Decision::Create);
             let again = seen.next(Some(record("other", "2")), start + secs(33));
             assert_eq!(decide(&again, None, start + secs(34), &timing), Decision::Wait(secs(2)), "it was made again");
@@ -274,7 +279,7 @@ mod tests {
         let first = Observed { is_first: true, ..Observed::first(None, start) };
         assert_eq!(decide(&first, None, start, &timing), Decision::Create, "there was none to be deleted");
         let seen = first.next(Some(record("other", "1")), start).next(None, start);
-        assert_eq!(decide(&seen, None, start, &timing), Decision::Wait(secs(2)), "there was one since");
+        assert_eq!(decide(&seen, None, start, &timing), Decision::Wait(LOOK_FOR_MISSING), "there was one since");
     }
 
     #[tokio::test]

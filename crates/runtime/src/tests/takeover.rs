@@ -37,7 +37,9 @@ impl Bench {
     fn sees(&self, pods: &[Pod]) {
         self.engine.apply(|ledger| {
             ledger.apply_node(&testing::node("n", 64_000, 64 << 30, 110));
-            pods.iter().for_each(|pod| ledger.apply_pod(pod.clone()));
+            for pod in pods {
+                ledger.apply_pod(pod.clone());
+            }
         });
     }
 
@@ -95,7 +97,7 @@ async fn backoffs_start_anew_and_pods_are_tried_oldest_first_within_their_priori
     next.sees(&pods);
     next.engine.run(with_backoffs_of(Duration::from_hours(1))).unwrap();
     let order: Vec<Str> = pods.iter().map(|_| next.send().1.pod.uid.clone()).collect();
-    assert_eq!(order, ["high-old", "high-new", "old", "new"]);
+    assert_eq!(order, ["high-old", "high-new", "old", "new"].map(Str::from));
     last.engine.stop_all().await;
     next.engine.stop_all().await;
 }

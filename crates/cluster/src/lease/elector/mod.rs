@@ -355,9 +355,10 @@ impl Elector {
         let decision = decide(&seen, self.renewed, now, &self.options.timing);
         match &decision {
             Decision::Lost => {}
-            Decision::Wait(_) => {
-                self.set_state(waiting(&seen));
-            }
+            // One that was missing a moment ago is being made: at a first start, or again by who leads.
+            Decision::Wait(_)
+                if seen.record.is_none() && now.duration_since(seen.since) < self.options.timing.retry => {}
+            Decision::Wait(_) => self.set_state(waiting(&seen)),
             Decision::Create | Decision::Acquire | Decision::Renew => self.take(&decision, now).await?,
         }
         Ok(decision)

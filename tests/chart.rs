@@ -145,7 +145,10 @@ fn versions_agree() {
     assert_eq!(chart["appVersion"], env!("CARGO_PKG_VERSION"), "appVersion in Chart.yaml and version in Cargo.toml");
     let toolchain = text("rust-toolchain.toml");
     let channel = toolchain.lines().find_map(|line| line.strip_prefix("channel = ")).unwrap().trim_matches('"');
-    assert!(text("Dockerfile").contains(&format!("FROM rust:{channel}-alpine")), "Dockerfile and rust-toolchain.toml");
+    assert!(
+        text("Dockerfile").contains(&format!("FROM rust:{channel}-bookworm")),
+        "Dockerfile and rust-toolchain.toml"
+    );
 }
 
 #[test]

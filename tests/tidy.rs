@@ -121,16 +121,32 @@ fn the_image_copies_every_member() {
     }
 }
 
-/// Without them an extender with a public certificate could only be skipped, not verified.
+/// Without them an extender with a public certificate could only be skipped, not verified. `tests/image` makes what the image has of
+/// the same script, and calls such an extender; this holds that a daemon makes nothing else of the Dockerfile.
 #[test]
 fn the_image_has_certificate_authorities() {
-    let file = fs::read_to_string(root().join("Dockerfile")).unwrap();
+    let file = page("Dockerfile");
     let (build, image) = file.split_once("\nFROM scratch\n").unwrap();
-    let installs = |line: &str| line.starts_with("RUN apk add ") && line.contains(" ca-certificates ");
-    assert!(build.lines().any(installs), "Dockerfile: the build installs no authorities");
-    let bundle = "/etc/ssl/certs/ca-certificates.crt";
-    let copy = format!("COPY --from=build {bundle} {bundle}");
-    assert!(image.lines().any(|line| line == copy), "Dockerfile: the image has no authorities: {copy}");
+    let script = "hack/image-root.sh";
+    let makes = |line: &str| line.starts_with("RUN ") && line.contains(&format!(" {script} /image "));
+    assert!(build.lines().any(makes), "Dockerfile: the build does not run {script}");
+    let copies: Vec<&str> = image.lines().filter(|line| line.starts_with("COPY ")).collect();
+    assert_eq!(copies, ["COPY --from=build /image /"], "Dockerfile: the image is not what {script} makes");
+    let script = page(script);
+    let packages = script.lines().find_map(|line| line.strip_prefix("packages=(")).unwrap();
+    assert!(packages.trim_end_matches(')').split(' ').any(|name| name == "ca-certificates"), "{packages}");
+    let bundle = "> \"$root/etc/ssl/certs/ca-certificates.crt\"";
+    assert!(script.lines().any(|line| line.ends_with(bundle)), "the script makes no bundle of authorities");
+}
+
+/// The image's binary must be built by the compiler that all others are built by.
+#[test]
+fn the_image_is_built_by_the_pinned_compiler() {
+    let pinned = page("rust-toolchain.toml");
+    let version = pinned.lines().find_map(|line| line.strip_prefix("channel = ")).unwrap().trim_matches('"').to_owned();
+    let file = page("Dockerfile");
+    let from = file.lines().find(|line| line.starts_with("FROM rust:")).unwrap();
+    assert!(from.starts_with(&format!("FROM rust:{version}-")), "Dockerfile: {from} is not {version}");
 }
 
 #[test]
@@ -278,9 +294,11 @@ fn the_page_on_support_names_the_versions_that_are_run() {
         ("prometheus", "github.com/prometheus/prometheus "),
         ("health", "github.com/fluxcd/cli-utils "),
         ("health", "github.com/yuin/gopher-lua "),
+        ("crane", "github.com/google/go-containerregistry "),
     ] {
         let pins = page(&format!("tests/upstream/{family}/go.mod"));
-        let pinned = pins.lines().find_map(|line| line.trim().strip_prefix(module)).unwrap();
+        let pinned =
+            pins.lines().find_map(|line| line.trim().trim_start_matches("require ").strip_prefix(module)).unwrap();
         let version = pinned.split(' ').next().unwrap();
         assert!(support.contains(version), "docs/support.md does not name {module}{version}");
     }

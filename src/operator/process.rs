@@ -109,7 +109,7 @@ pub(super) async fn run_in(
     follow_addresses(&cx, api_servers, following.clone());
 
     let health = Health::waiting_for(&[Check::Leadership, Check::Caches, Check::Profiles]);
-    health.set_watchdog(watchdog(cx.engine.clone(), cx.beat.clone()));
+    health.set_watchdog(watchdog(cx.engine.clone(), cx.beat.clone(), DEAD_AFTER));
     let servers = show(place, &options, &cx, &health, &following)?;
     let lease = elect(cx.clients.lease.clone(), lease_options(&options), gate.clone());
     let result = lead(&options, &cx, &gate, &lease, &health, evidence, notices, &stop).await;
@@ -199,14 +199,18 @@ pub(super) async fn release_lease(lease: LeaseHandle, may_land: usize) -> bool {
     false
 }
 
-/// Says what hangs. It runs beside what it watches, and shares no lock with a worker that has the ledger.
-fn watchdog(engine: Engine, beat: Beat) -> impl Fn() -> Option<String> + Send + Sync + 'static {
+/// Says what has hung for longer than `limit`. It runs beside what it watches, and shares no lock with a worker that has the ledger.
+pub(super) fn watchdog(
+    engine: Engine,
+    beat: Beat,
+    limit: Duration,
+) -> impl Fn() -> Option<String> + Send + Sync + 'static {
     move || {
         let late = || {
-            beat.overdue(DEAD_AFTER)
+            beat.overdue(limit)
                 .map(|silence| format!("profiles have not been looked after for {} s", silence.as_secs()))
         };
-        engine.stuck(DEAD_AFTER).or_else(late)
+        engine.stuck(limit).or_else(late)
     }
 }
 

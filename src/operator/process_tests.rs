@@ -2,7 +2,7 @@
 
 use super::context::Context;
 use super::options::OperatorError;
-use super::process::{has_successor, lead, release_lease};
+use super::process::{has_successor, lead, release_lease, watchdog};
 use super::reconciler_tests::{context, options};
 use berth_cluster::lease::{Gate, Identity, LeaseOptions, LeaseState, Timing, elect};
 use berth_cluster::limits::REQUEST_LIMIT;
@@ -149,4 +149,19 @@ async fn nobody_is_awaited_who_cannot_take_the_lease() {
     assert!(server.requests().is_empty());
     assert!(!has_successor(&options, &cx, true).await, "nobody came");
     assert!(!server.requests().is_empty());
+}
+
+/// `/livez` asks the watchdog: a process whose reconciler stands still is started again.
+#[tokio::test]
+async fn a_process_whose_profiles_nobody_looks_after_hangs() {
+    let server = Scripted::start(|_| async { Reply::status(404, "not there") }).await;
+    let (cx, _notices) = context(&server, &options());
+    let watching = |limit| watchdog(cx.engine.clone(), cx.beat.clone(), limit);
+    assert_eq!(watching(Duration::ZERO)(), None, "it has not begun");
+    cx.beat.beat();
+    let why = || watching(Duration::ZERO)();
+    until("the next round is late", || why().is_some_and(|why| why.contains("profiles have not been looked after"))).await;
+    assert_eq!(watching(Duration::from_hours(1))(), None);
+    cx.beat.end();
+    assert_eq!(why(), None, "it ends in order");
 }

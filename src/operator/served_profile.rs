@@ -10,7 +10,7 @@ use super::shadow_status;
 use super::status::{Around, Facts, Numbers, WorkerFacts, numbers, refusal, status};
 use super::status_writer::NextWrite;
 use berth_api::{SchedulerProfileStatus, conditions::Ready};
-use berth_core::model::Str;
+use berth_core::model::{Str, Time};
 use berth_core::profile::CompiledProfile;
 use berth_runtime::{WorkerState, WorkerView};
 use k8s_openapi::jiff::Timestamp;
@@ -217,6 +217,11 @@ impl ServedProfile {
     }
 }
 
+/// Since when a worker hangs that has been in one step since `busy_since`; `None` if that is no long time.
+fn hung_since(busy_since: Option<Time>, now: Time) -> Option<Time> {
+    busy_since.filter(|since| now.since(*since) > HUNG_AFTER)
+}
+
 /// `wanted` is what the worker was given last.
 fn worker(
     profile: &str,
@@ -233,13 +238,11 @@ fn worker(
     if let Some(error) = around.unstarted.get(profile).filter(|_| view.is_none()) {
         return WorkerFacts::NotStarted(error.clone());
     }
-    let hung = |view: &WorkerView| {
-        view.busy_since
-            .filter(|since| around.clock.now().since(*since) > HUNG_AFTER)
-            .map(|since| around.clock.on_wall(since))
-    };
-    if let Some((since, view)) = view.and_then(|view| Some((hung(view)?, view))) {
-        return WorkerFacts::Hung { since, started_at: around.clock.on_wall(view.started_at) };
+    if let Some(view) = view
+        && let Some(since) = hung_since(view.busy_since, around.clock.now())
+    {
+        let clock = around.clock;
+        return WorkerFacts::Hung { since: clock.on_wall(since), started_at: clock.on_wall(view.started_at) };
     }
     match view.map(|view| (&view.state, view)) {
         None | Some((WorkerState::Stopped, _)) => WorkerFacts::Pending,
@@ -262,4 +265,17 @@ pub(super) fn abandoned_names(deleted: &ServedProfile, served_by_others: &[Str])
     let specs = deleted.compiled.served.iter().chain(&deleted.good);
     let names: BTreeSet<&Str> = specs.flat_map(|served| &served.compiled.scheduler_names).collect();
     names.into_iter().filter(|name| !served_by_others.contains(name)).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_of_half_a_minute_hangs() {
+        let at = Time::from_millis;
+        assert_eq!(hung_since(None, at(3_600_000)), None, "it waits for mail");
+        assert_eq!(hung_since(Some(at(5_000)), at(35_000)), None);
+        assert_eq!(hung_since(Some(at(5_000)), at(35_001)), Some(at(5_000)));
+    }
 }

@@ -115,6 +115,20 @@ mod tests {
         assert_eq!(beat.overdue(Duration::ZERO), None);
     }
 
+    /// With one thread for all tasks: one that computes for long there would stop the others.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn what_takes_long_keeps_no_other_task_waiting() {
+        let (goes, gone_on) = std::sync::mpsc::channel();
+        let (begins, begun) = tokio::sync::oneshot::channel();
+        let long = tokio::spawn(aside(move || {
+            begins.send(()).unwrap();
+            gone_on.recv_timeout(Duration::from_secs(20))
+        }));
+        begun.await.unwrap();
+        tokio::spawn(async move { goes.send(()) });
+        assert_eq!(long.await.unwrap().unwrap(), Ok(()), "no other task went on");
+    }
+
     #[tokio::test]
     async fn a_task_that_panics_is_started_again_until_the_end() {
         let (tasks, stop, runs) = (Tasks::default(), CancellationToken::new(), Arc::new(AtomicU32::new(0)));

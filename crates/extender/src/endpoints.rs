@@ -83,6 +83,16 @@ pub async fn read_api_servers(servers: &ApiServers, kube: &kube::Client, server:
 
 /// Reads the API server's addresses until `stop`, every [`AGAIN`], or [`AGAIN_UNKNOWN`] while they are unknown.
 pub async fn follow_api_servers(servers: ApiServers, kube: kube::Client, server: String, stop: CancellationToken) {
+    follow(servers, kube, server, stop, pause).await;
+}
+
+async fn follow(
+    servers: ApiServers,
+    kube: kube::Client,
+    server: String,
+    stop: CancellationToken,
+    pause: fn(&ApiServers) -> Duration,
+) {
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
@@ -125,8 +135,10 @@ async fn named_addresses(server: &str) -> Option<BTreeSet<IpAddr>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use berth_testing::{Asked, Reply, Scripted};
+    use berth_testing::{Asked, Reply, Scripted, until};
     use serde_json::{Value, json};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     fn addresses(service: Value, slices: Value, port: u16) -> Option<Vec<String>> {
         let service = serde_json::from_value(service).unwrap();
@@ -222,6 +234,32 @@ mod tests {
         assert!(!servers.are_unknown());
         read_api_servers(&servers, &refused.client(), "junk").await;
         assert!(!servers.are_unknown());
+    }
+
+    /// A control plane is replaced, and at first it does not answer.
+    #[tokio::test]
+    async fn they_are_read_until_they_are_known_and_again_after_that() {
+        let reads = Arc::new(AtomicUsize::new(0));
+        let counted = reads.clone();
+        let api = Scripted::start(move |asked: Asked| {
+            let read = counted.fetch_add(usize::from(asked.path.ends_with("/endpointslices")), Ordering::SeqCst);
+            async move {
+                match read {
+                    0..3 => Reply::status(403, "not yet"),
+                    3..6 => Reply::json(200, json!({"items": [{"endpoints": [{"addresses": ["172.18.0.2"]}]}]})),
+                    _ => Reply::json(200, json!({"items": [{"endpoints": [{"addresses": ["172.18.0.3"]}]}]})),
+                }
+            }
+        })
+        .await;
+        let (servers, stop) = (ApiServers::default(), CancellationToken::new());
+        let pause = |_: &ApiServers| Duration::from_millis(1);
+        let following = tokio::spawn(follow(servers.clone(), api.client(), "junk".to_owned(), stop.clone(), pause));
+        until("they are known", || !servers.are_unknown()).await;
+        until("the new one is known", || servers.contain("172.18.0.3".parse().unwrap())).await;
+        assert!(!servers.contain("172.18.0.2".parse().unwrap()), "it is another's by now");
+        stop.cancel();
+        following.await.unwrap();
     }
 
     #[test]

@@ -65,11 +65,26 @@ where
     H: Fn(DebugQuestion) -> F + Clone + Send + 'static,
     F: Future<Output = DebugReply> + Send + 'static,
 {
+    serve_within(limits(), address, answer)
+}
+
+fn limits() -> Limits {
+    Limits { connections: CONNECTIONS, ..Limits::default() }
+}
+
+fn serve_within<H, F>(
+    limits: Limits,
+    address: SocketAddr,
+    answer: H,
+) -> Result<(SocketAddr, impl Future<Output = ()> + use<H, F>), ServeError>
+where
+    H: Fn(DebugQuestion) -> F + Clone + Send + 'static,
+    F: Future<Output = DebugReply> + Send + 'static,
+{
     if !address.ip().is_loopback() {
         return Err(ServeError::NotLoopback { flag: "--debug-address", address });
     }
     let (listener, bound) = super::server::listen("--debug-address", address)?;
-    let limits = Limits { connections: CONNECTIONS, ..Limits::default() };
     let server = connections::serve(listener, limits, move |request, _| page(request, answer.clone()));
     Ok((bound, server))
 }
@@ -133,6 +148,7 @@ fn is_local_name(authority: &Authority) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpStream;
 
@@ -202,6 +218,22 @@ mod tests {
         let long = "a".repeat(BODY_BYTES + 1);
         let put = format!("PUT / HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n{long}", long.len());
         assert!(send(address, &put).await.starts_with("HTTP/1.1 413"));
+    }
+
+    /// So many that whoever holds them and does nothing loses one to the next.
+    #[tokio::test]
+    async fn few_connections_are_borne() {
+        let answer = |_| async { DebugReply::text(200, "") };
+        // So that it is their number that closes one, and not its age.
+        let limits = Limits { header: Duration::from_mins(10), exchange: Duration::from_mins(10), ..limits() };
+        let (address, server) = serve_within(limits, "127.0.0.1:0".parse().unwrap(), answer).unwrap();
+        tokio::spawn(server);
+        let mut idle = Vec::new();
+        for _ in 0..=CONNECTIONS {
+            idle.push(TcpStream::connect(address).await.unwrap());
+        }
+        let end = tokio::time::timeout(Duration::from_secs(20), idle[0].read(&mut [0; 8])).await;
+        assert!(matches!(end, Ok(Ok(0) | Err(_))), "the oldest made no room: {end:?}");
     }
 
     #[tokio::test]

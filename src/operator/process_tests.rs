@@ -160,7 +160,8 @@ async fn a_process_whose_profiles_nobody_looks_after_hangs() {
     assert_eq!(watching(Duration::ZERO)(), None, "it has not begun");
     cx.beat.beat();
     let why = || watching(Duration::ZERO)();
-    until("the next round is late", || why().is_some_and(|why| why.contains("profiles have not been looked after"))).await;
+    until("the next round is late", || why().is_some_and(|why| why.contains("profiles have not been looked after")))
+        .await;
     assert_eq!(watching(Duration::from_hours(1))(), None);
     cx.beat.end();
     assert_eq!(why(), None, "it ends in order");

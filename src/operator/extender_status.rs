@@ -165,14 +165,8 @@ mod tests {
     }
 
     fn facts(health: VerbHealth) -> ExtenderFacts {
-        let one = ExtenderHealth {
-            name: "gpu".into(),
-            verbs: [(Verb::Filter, health)].into(),
-            in_flight: 0,
-            waiting: 0,
-            unusable: None,
-            uses_last_good: false,
-        };
+        let one =
+            ExtenderHealth { name: "gpu".into(), verbs: [(Verb::Filter, health)].into(), ..ExtenderHealth::default() };
         ExtenderFacts { health: vec![one], ..ExtenderFacts::default() }
     }
 

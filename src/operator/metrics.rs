@@ -5,6 +5,7 @@ use super::printable::{NAME, printable};
 use berth_cluster::events::EventResult;
 use berth_cluster::lease::{LEASE_NAME, LeaseState};
 use berth_cluster::write::{Counted, Counters};
+use berth_core::ledger::Ledger;
 use berth_core::shadow::{Outcome, ShadowTotals, Skip};
 use berth_core::worker::{ExponentialBuckets, Measures, PreemptionTotals};
 use berth_extender::{Circuit, ExtenderHealth};
@@ -21,10 +22,12 @@ pub(super) fn exposition(cx: Context, logs: Logs) -> Exposition {
         requests(&cx, samples);
         process(&cx, samples);
         board(&cx, samples);
+        // Read before the workers are: none has followed less than it says here.
+        let version = cx.engine.read(Ledger::version);
         let workers = cx.engine.workers();
         cache(&cx, workers.values(), samples);
         for (name, view) in workers {
-            worker(&name, &view, samples);
+            worker(&name, &view, version, samples);
             for one in cx.writers.extender_clients.health(&name) {
                 extender(&name, &one, samples);
             }
@@ -180,20 +183,23 @@ fn extender(profile: &str, one: &ExtenderHealth, samples: &mut Samples) {
     for (state, calls) in [("in_flight", one.in_flight), ("waiting", one.waiting)] {
         samples.gauge(Metric::ExtenderCalls, &[of[0], of[1], ("state", state)], calls as f64);
     }
+    for (result, count) in &one.results {
+        samples.counter(Metric::ExtenderRequests, &[of[0], of[1], ("result", result.as_str())], *count);
+    }
     for (verb, health) in &one.verbs {
-        let labels = [of[0], of[1], ("verb", verb.as_str())];
-        for (result, count) in &health.results {
-            let labels = [labels[0], labels[1], labels[2], ("result", result.as_str())];
-            samples.counter(Metric::ExtenderRequests, &labels, *count);
-        }
-        samples.histogram(Metric::ExtenderDuration, &labels, health.latency.clone());
         let is_open = health.circuit != Circuit::Closed;
+        let labels = [of[0], of[1], ("verb", verb.as_str())];
+        samples.histogram(Metric::ExtenderDuration, &labels, health.latency.clone());
         samples.gauge(Metric::ExtenderCircuit, &labels, f64::from(u8::from(is_open)));
     }
 }
 
-fn worker(name: &str, view: &WorkerView, samples: &mut Samples) {
+/// `version` is the ledger's.
+fn worker(name: &str, view: &WorkerView, version: u64, samples: &mut Samples) {
     let profile = ("profile", name);
+    if let Some(followed) = view.followed {
+        samples.gauge(Metric::WorkerLag, &[profile], version.saturating_sub(followed) as f64);
+    }
     samples.counter(Metric::WorkerRestarts, &[profile], view.restarts);
     samples.gauge(Metric::QuarantinedPods, &[profile], view.quarantined as f64);
     samples.gauge(Metric::UnacknowledgedBinds, &[profile], view.unacknowledged as f64);
@@ -217,6 +223,7 @@ fn worker(name: &str, view: &WorkerView, samples: &mut Samples) {
         let labels = [("plugin", plugin), ("extension_point", point), profile];
         samples.counter(Metric::PluginEvaluations, &labels, count);
     }
+    samples.gauge(Metric::UnknownBinds, &[profile], snapshot.unknown_binds as f64);
     samples.counter(Metric::BindConflicts, &[profile, ("kind", "own")], totals.conflicts);
     let foreign = snapshot.foreign.as_ref().map_or(0, |foreign| foreign.count);
     samples.counter(Metric::BindConflicts, &[profile, ("kind", "foreign")], foreign);
@@ -271,7 +278,7 @@ fn measures(measures: &Measures, profile: (&'static str, &str), samples: &mut Sa
     for (attempts, times) in measures.until_bound() {
         seen(Metric::SliDuration, &[("attempts", attempts), profile], distribution(times, NANOS), samples);
     }
-    for (point, status, times) in measures.by_point() {
+    for (point, status, times) in measures.by_part() {
         let labels = [("extension_point", point), ("status", status), profile];
         seen(Metric::PointDuration, &labels, distribution(times, NANOS), samples);
     }
@@ -304,6 +311,105 @@ fn preemption(totals: PreemptionTotals, profile: (&'static str, &str), samples: 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use berth_api::conditions::ConditionType;
+    use berth_api::crd_json;
+    use berth_core::io::ExtenderErrorKind;
+    use berth_core::model::{Plugin, Score, Time};
+    use berth_core::profile::CompiledProfile;
+    use berth_core::queue::Incoming;
+    use berth_core::worker::WorkerSnapshot;
+    use berth_extender::{CallResult, Verb, VerbHealth};
+    use berth_runtime::WorkerState;
+    use berth_telemetry::Histogram;
+    use serde_json::Value;
+    use std::sync::Arc;
+
+    /// What a profile may have of everything that is counted by the worker. Of plugins there are more series here than in truth:
+    /// some filters have no PreFilter, some scores no PreScore.
+    fn everything() -> WorkerSnapshot {
+        let filters =
+            Plugin::FILTERS.into_iter().flat_map(|plugin| ["PreFilter", "Filter"].map(|at| (plugin.name(), at, 1)));
+        let scores = Score::ALL.into_iter().flat_map(|score| ["PreScore", "Score"].map(|at| (score.name(), at, 1)));
+        let refused_by = Plugin::ALL.into_iter().map(Plugin::name).chain(["Berth"]);
+        WorkerSnapshot {
+            measures: Measures::of_everything(),
+            incoming: Incoming::of_everything(),
+            evaluations: filters.chain(scores).collect(),
+            refused_by: refused_by.map(|plugin| (plugin, 1)).collect(),
+            ..WorkerSnapshot::default()
+        }
+    }
+
+    /// A worker with all that.
+    fn busiest() -> WorkerView {
+        WorkerView {
+            profile: Arc::new(CompiledProfile::default_preset("a")),
+            state: WorkerState::Running,
+            snapshot: Some(Arc::new(everything())),
+            started_at: Time::ZERO,
+            restarts: 1,
+            binds: Arc::default(),
+            unacknowledged: 1,
+            followed: Some(1),
+            quarantined: 1,
+            busy_since: None,
+            shadow: None,
+        }
+    }
+
+    /// An extender with these verbs, whose calls have ended in every way.
+    fn worst(name: String, verbs: &[Verb]) -> ExtenderHealth {
+        use ExtenderErrorKind::{
+            Busy, CircuitOpen, Connection, InvalidReply, Refused, Reported, Status, Timeout, Tls, Unauthorized,
+        };
+        let kinds =
+            [Timeout, Connection, Tls, Unauthorized, Status, InvalidReply, Refused, CircuitOpen, Busy, Reported];
+        let failed = kinds.into_iter().map(CallResult::Failed);
+        let health = VerbHealth {
+            circuit: Circuit::Closed,
+            consecutive_failures: 0,
+            last_error: None,
+            was_answered: true,
+            latency: Histogram::default().snapshot(),
+            results: [(CallResult::Ok, 1)].into(),
+        };
+        ExtenderHealth {
+            name: name.into(),
+            verbs: verbs.iter().map(|verb| (*verb, health.clone())).collect(),
+            results: failed.chain([CallResult::Ok]).map(|result| (result, 1)).collect(),
+            ..ExtenderHealth::default()
+        }
+    }
+
+    /// As many extenders as the definition lets a profile have, one of which binds; a rule of the definition lets no more do so.
+    fn extenders() -> Vec<ExtenderHealth> {
+        let definition = crd_json().unwrap();
+        let spec = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/extenders/maxItems";
+        let most = definition.pointer(spec).and_then(Value::as_u64).unwrap();
+        let but_bind = [Verb::Filter, Verb::Prioritize, Verb::Preempt];
+        let verbs = |i: u64| if i == 0 { &Verb::ALL[..] } else { &but_bind };
+        (0..most).map(|i| worst(format!("extender-{i}"), verbs(i))).collect()
+    }
+
+    /// Series of one profile at most: with dozens of profiles a Prometheus still keeps fewer than of a hundred nodes.
+    const SERIES: usize = 1_500;
+
+    #[test]
+    fn a_profile_has_a_bounded_number_of_series_whatever_happens_to_it() {
+        let exposition = Exposition::new(|samples| {
+            worker("a", &busiest(), 2, samples);
+            compared(&ShadowTotals::default(), ("profile", "a"), samples);
+            for one in &extenders() {
+                extender("a", one, samples);
+            }
+        });
+        let text = exposition.text().unwrap();
+        let lines = text.lines().filter(|line| line.contains(r#"profile="a""#)).count();
+        // Plugins that disagree with another scheduler, the profile itself and its conditions are not in the text.
+        let disagreeing = Plugin::FILTERS.len() + Score::ALL.len() + 1;
+        let all = lines + disagreeing + ["info", "up"].len() + ConditionType::ALL.len();
+        assert!(lines > 1_000 && all <= SERIES, "{all} series, of which {lines} in:\n{text}");
+    }
 
     #[test]
     fn a_worker_that_has_measured_nothing_serves_only_what_has_no_label_of_its_own() {

@@ -5,7 +5,7 @@ use super::client::{Call, Client};
 use super::error::Failure;
 use super::resolve::Net;
 use super::settings::{Settings, Verb, VerbSettings};
-use super::stats::{ExtenderHealth, VerbStats};
+use super::stats::{ExtenderHealth, VerbHealth, VerbStats};
 use super::wire::{Payload, Visit, reply_limit};
 use berth_api::NodePayload;
 use berth_core::io::{ExtenderError, ExtenderErrorKind};
@@ -236,15 +236,20 @@ impl Extender {
 
     pub(super) fn health(&self) -> ExtenderHealth {
         let live = self.live();
-        let verbs = live.settings.verbs.keys().filter_map(|verb| Some((*verb, self.verbs.get(verb)?)));
+        let of_verb = |(verb, state): (&Verb, &VerbState)| {
+            let breaker = lock(&state.breaker);
+            (*verb, state.stats.health(breaker.circuit(), breaker.failures()))
+        };
+        let mut verbs: BTreeMap<Verb, VerbHealth> = self.verbs.iter().map(of_verb).collect();
+        let mut results = BTreeMap::new();
+        for (result, count) in verbs.values().flat_map(|health| &health.results) {
+            *results.entry(*result).or_default() += count;
+        }
+        verbs.retain(|verb, _| live.settings.verbs.contains_key(verb));
         ExtenderHealth {
             name: self.name.clone(),
-            verbs: verbs
-                .map(|(verb, state)| {
-                    let breaker = lock(&state.breaker);
-                    (verb, state.stats.health(breaker.circuit(), breaker.failures()))
-                })
-                .collect(),
+            verbs,
+            results,
             in_flight: self.in_flight.load(Ordering::Relaxed),
             waiting: self.waiting.load(Ordering::Relaxed),
             unusable: live.client.as_ref().err().cloned(),

@@ -67,6 +67,9 @@ pub struct ExtenderHealth {
     pub in_flight: usize,
     /// Calls that wait for another to end.
     pub waiting: usize,
+    /// The number of calls by how they ended, all verbs together, also those that it no longer has: a sum that falls would pass
+    /// for a new process.
+    pub results: BTreeMap<CallResult, u64>,
     /// Why it cannot be called as its spec says: its address, certificate or token cannot be used.
     pub unusable: Option<ExtenderError>,
     /// It has such a problem, and is called with the settings that it had before.

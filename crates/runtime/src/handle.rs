@@ -34,6 +34,8 @@ pub struct WorkerView {
     pub binds: Arc<BindStats>,
     /// Its binds that were decided and not yet answered.
     pub unacknowledged: usize,
+    /// The ledger's version up to which it had followed the change log when its last step ended; `None` before its first step.
+    pub followed: Option<u64>,
     /// Pods that are held because their attempts made the worker panic.
     pub quarantined: usize,
     /// Since when its thread has been in one step. A step takes milliseconds; one of many seconds hangs.
@@ -75,6 +77,7 @@ impl WorkerHandle {
             restarts: 0,
             binds: binds.clone(),
             unacknowledged: 0,
+            followed: None,
             quarantined: 0,
             busy_since: None,
             shadow: None,

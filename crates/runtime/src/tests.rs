@@ -1,5 +1,6 @@
 //! The engine with real worker threads, and sink that the tests hold in their hands.
 
+mod lag;
 mod shadow;
 mod takeover;
 

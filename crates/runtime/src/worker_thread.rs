@@ -228,8 +228,11 @@ impl WorkerThread {
             // What this step gave up may be what others wait for, and pods of this worker: it had followed the log by then.
             self.shared.wake_all();
         }
-        let unacknowledged = self.in_flight.unacknowledged();
-        self.handle.update(|view| view.unacknowledged = unacknowledged);
+        let (unacknowledged, followed) = (self.in_flight.unacknowledged(), self.worker.followed());
+        self.handle.update(|view| {
+            view.unacknowledged = unacknowledged;
+            view.followed = followed;
+        });
         self.share.set_busy(unacknowledged > 0 || matches!(next, Next::Now));
         let publish_at = self.publish();
         if !self.inputs.is_empty() {

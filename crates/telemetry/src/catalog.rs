@@ -132,6 +132,9 @@ metrics! {
     QuarantinedPods: Gauge, "berth_quarantined_pods", "`profile`",
         "Pods that are held because the worker failed while it tried them",
         "pods that are held because the worker failed twice while it tried them; the log names them";
+    WorkerLag: Gauge, "berth_worker_lag_changes", "`profile`",
+        "Changes of the table of nodes and pods that the profile's worker has not followed yet",
+        "changes of the table of nodes and pods that the worker has not followed yet: 0 or a few at rest. It grows for as long as a step takes, and while a worker that failed is not started again";
     OldestPending: Gauge, "berth_oldest_pending_seconds", "`profile`",
         "How long the profile's oldest pending pod has waited",
         "how long the oldest pending pod has waited since it was created, gated ones left out; 0 if none waits";
@@ -153,15 +156,18 @@ metrics! {
     UnacknowledgedBinds: Gauge, "berth_unacknowledged_binds", "`profile`",
         "Binds decided and not yet answered",
         "binds decided and not yet answered";
+    UnknownBinds: Gauge, "berth_unknown_binds", "`profile`",
+        "Binds whose outcome is unknown, and which are repeated until it is known",
+        "binds whose outcome is unknown: no answer came, or one that says nothing. Each is repeated to the same node until it is known, and its pod counts on that node meanwhile";
     PreBindWrites: Counter, "berth_prebind_writes_total", "`resource` = `persistentvolumes`, `persistentvolumeclaims`, `pods/status`; `result` = `written`, `conflict`, `failed`",
         "Writes before a bind, by what they went to and result",
         "writes before a bind: volumes tied to claims, nodes named on claims, nominations made or taken back; `conflict` means that somebody else wrote first; the pod is tried again";
     PreBindPods: Gauge, "berth_prebind_pods", "`state` = `queued`, `in_flight`",
         "Pods with a write before their bind: queued, or in flight",
         "pods whose writes wait or are under way; a pod that waits for the volume controller is in neither state";
-    ExtenderRequests: Counter, "berth_extender_requests_total", "`profile`, `extender`, `verb`, `result`",
-        "Questions to extenders, by extender, verb and result",
-        "calls to extenders; `result` is `ok`, or the kind of failure: `timeout`, `connection`, `tls`, `unauthorized`, `status`, `invalid_reply`, `refused`, `circuit_open`, `busy`, `said` (the extender answered with an `Error`)";
+    ExtenderRequests: Counter, "berth_extender_requests_total", "`profile`, `extender`, `result`",
+        "Questions to extenders, by extender and result",
+        "calls to extenders, all verbs together (the durations have them by verb); `result` is `ok`, or the kind of failure: `timeout`, `connection`, `tls`, `unauthorized`, `status`, `invalid_reply`, `refused`, `circuit_open`, `busy`, `said` (the extender answered with an `Error`)";
     ExtenderDuration: Histogram, "berth_extender_request_duration_seconds", "`profile`, `extender`, `verb`",
         "How long calls of extenders took that were sent, answered or not",
         "how long the calls that were sent took, answered or not";

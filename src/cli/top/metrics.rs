@@ -177,8 +177,8 @@ scheduler_schedule_attempts_total{result="unschedulable",profile="batch"} 5 1700
 scheduler_unschedulable_pods{plugin="NodeResourcesFit",profile="batch"} 2
 berth_bind_outcomes_total{profile="batch",outcome="bound"} 6
 berth_bind_outcomes_total{profile="batch",outcome="refused"} 1
-berth_extender_requests_total{profile="batch",extender="gpu",verb="filter",result="ok"} 10
-berth_extender_requests_total{profile="batch",extender="gpu",verb="filter",result="timeout"} 2
+berth_extender_requests_total{profile="batch",extender="gpu",result="ok"} 10
+berth_extender_requests_total{profile="batch",extender="gpu",result="timeout"} 2
 berth_extender_circuit_open{profile="batch",extender="gpu",verb="filter"} 1
 berth_extender_circuit_open{profile="batch",extender="gpu",verb="bind"} 0
 berth_extender_calls{profile="batch",extender="gpu",state="in_flight"} 4

@@ -79,7 +79,7 @@ scheduler_pending_pods{queue="unschedulable",profile="batch"} 2
 berth_bind_outcomes_total{profile="batch",outcome="bound"} 100
 scheduler_schedule_attempts_total{result="scheduled",profile="batch"} 100
 scheduler_unschedulable_pods{plugin="TaintToleration",profile="batch"} 2
-berth_extender_requests_total{profile="batch",extender="gpu",verb="filter",result="ok"} 10
+berth_extender_requests_total{profile="batch",extender="gpu",result="ok"} 10
 "#;
 
 /// Two scrapes, a second apart.

@@ -21,6 +21,11 @@ impl Default for Incoming {
 }
 
 impl Incoming {
+    /// One pod by each event into each queue: for tests of how much that is.
+    pub const fn of_everything() -> Self {
+        Self([[1; QueueEvent::ALL.len()]; QUEUES.len()])
+    }
+
     pub(super) const fn count(&mut self, queue: QueueName, event: QueueEvent) {
         self.0[queue as usize][event as usize] += 1;
     }

@@ -2,7 +2,7 @@
 
 use super::extender::{AskedAbout, VictimReplies};
 use super::follow::{held, missed_claim};
-use super::measures::{Ended, ExtensionPoint, Status};
+use super::measures::{Ended, Part};
 use super::preemption::{PostFilter, Unfinished};
 use super::{Binding, Step, Worker};
 use crate::cycle::{Decision, Holds, NoFit};
@@ -201,7 +201,7 @@ impl Worker {
     fn committed(&mut self, step: &mut Step<'_, impl LedgerAccess>, mut ticket: Ticket, committed: Committed) {
         self.preemptions.forget(&ticket.pod().uid);
         let now = self.lap(step);
-        self.measures.part(ExtensionPoint::Reserve, Status::Success, now.since(ticket.part_began()));
+        self.measures.part(Part::Reserve, now.since(ticket.part_began()));
         self.note_if_slow(&ticket, now);
         ticket.end_part(now);
         if let Some(writes) = committed.volumes {
@@ -257,13 +257,13 @@ impl Worker {
 
     /// Counts what looking for victims took, up to the end of the attempt.
     fn note_post_filter(&mut self, ticket: &Ticket, result: &PostFilter) {
-        let status = match result {
+        let part = match result {
             PostFilter::NotRun => return,
-            PostFilter::Evicting(_) => Status::Success,
-            PostFilter::Not(..) => Status::Unschedulable,
+            PostFilter::Evicting(_) => Part::PostFilter,
+            PostFilter::Not(..) => Part::PostFilterInVain,
         };
         let took = self.last_lap().since(ticket.part_began());
-        self.measures.part(ExtensionPoint::PostFilter, status, took);
+        self.measures.part(part, took);
     }
 
     /// Counts and reports an attempt that ended in an error.

@@ -37,30 +37,37 @@ pub(super) enum Ended {
 
 const RESULTS: [&str; 3] = ["scheduled", "unschedulable", "error"];
 
-/// Upstream's extension points, as far as they are parts here.
+/// A part of an attempt and how it ended: those that occur, so that no series stands for one that cannot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ExtensionPoint {
+pub(super) enum Part {
     PreFilter,
     Filter,
+    FilterRefused,
     PostFilter,
+    PostFilterInVain,
     /// PreScore included.
     Score,
     Reserve,
     PreBind,
+    PreBindFailed,
     Bind,
+    BindFailed,
 }
 
-const POINTS: [&str; 7] = ["PreFilter", "Filter", "PostFilter", "Score", "Reserve", "PreBind", "Bind"];
-
-/// How a part of an attempt ended, by upstream's codes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Status {
-    Success,
-    Unschedulable,
-    Error,
-}
-
-const STATUSES: [&str; 3] = ["Success", "Unschedulable", "Error"];
+/// The same by upstream's extension points and codes.
+const PARTS: [(&str, &str); 11] = [
+    ("PreFilter", "Success"),
+    ("Filter", "Success"),
+    ("Filter", "Unschedulable"),
+    ("PostFilter", "Success"),
+    ("PostFilter", "Unschedulable"),
+    ("Score", "Success"),
+    ("Reserve", "Success"),
+    ("PreBind", "Success"),
+    ("PreBind", "Error"),
+    ("Bind", "Success"),
+    ("Bind", "Error"),
+];
 
 /// Attempts by which the times of bound pods are told apart: 1 to 14, and more.
 const ATTEMPT_LABELS: [&str; 15] = ["1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15+"];
@@ -74,7 +81,7 @@ pub struct Measures {
     pub attempts: AttemptCounts,
     by_ending: [AttemptTimes; RESULTS.len()],
     until_bound: [SliTimes; ATTEMPT_LABELS.len()],
-    by_point: [[PointTimes; STATUSES.len()]; POINTS.len()],
+    by_part: [PointTimes; PARTS.len()],
     decided: u64,
     /// When the time was read last.
     last: Time,
@@ -92,23 +99,31 @@ impl Measures {
     }
 
     /// Times of the parts of attempts, by extension point and status.
-    pub fn by_point(&self) -> impl Iterator<Item = (&'static str, &'static str, &PointTimes)> {
-        let points = POINTS.into_iter().zip(&self.by_point);
-        points.flat_map(|(point, times)| STATUSES.into_iter().zip(times).map(move |(status, t)| (point, status, t)))
+    pub fn by_part(&self) -> impl Iterator<Item = (&'static str, &'static str, &PointTimes)> {
+        PARTS.into_iter().zip(&self.by_part).map(|((point, status), times)| (point, status, times))
+    }
+
+    /// One of everything that can be measured: for tests of how much that is.
+    pub fn of_everything() -> Self {
+        let mut all = Self::default();
+        all.by_ending.iter_mut().for_each(|times| times.record(1));
+        all.until_bound.iter_mut().for_each(|times| times.record(1));
+        all.by_part.iter_mut().for_each(|times| times.record(1));
+        all
     }
 
     fn end(&mut self, ending: Ended, took: Duration) {
         self.by_ending[ending as usize].record(nanos(took));
     }
 
-    pub(super) fn part(&mut self, point: ExtensionPoint, status: Status, took: Duration) {
-        self.by_point[point as usize][status as usize].record(nanos(took));
+    pub(super) fn part(&mut self, part: Part, took: Duration) {
+        self.by_part[part as usize].record(nanos(took));
     }
 
     /// A bind has ended, with the pod bound.
     pub(super) fn bound(&mut self, ticket: &Ticket, now: Time) {
         self.end(Ended::Scheduled, now.since(ticket.tried_at()));
-        self.part(ExtensionPoint::Bind, Status::Success, now.since(ticket.part_began()));
+        self.part(Part::Bind, now.since(ticket.part_began()));
         self.attempts.record(u64::from(ticket.attempts()));
         let label = (ticket.attempts().max(1) as usize).min(ATTEMPT_LABELS.len()) - 1;
         self.until_bound[label].record(nanos(now.since(ticket.active_at())));
@@ -123,14 +138,14 @@ impl Measures {
             return;
         }
         let filtered = match decision {
-            Decision::Place(_) | Decision::Ask(_) => Status::Success,
-            Decision::NoFit(_) => Status::Unschedulable,
+            Decision::Place(_) | Decision::Ask(_) => Part::Filter,
+            Decision::NoFit(_) => Part::FilterRefused,
             Decision::NoNodes | Decision::Failed(_) => return,
         };
-        self.part(ExtensionPoint::PreFilter, Status::Success, laps.pre_filter);
-        self.part(ExtensionPoint::Filter, filtered, laps.filter);
+        self.part(Part::PreFilter, laps.pre_filter);
+        self.part(filtered, laps.filter);
         if matches!(decision, Decision::Place(_)) {
-            self.part(ExtensionPoint::Score, Status::Success, laps.score);
+            self.part(Part::Score, laps.score);
         }
     }
 }

@@ -65,7 +65,7 @@ fn attempts_are_measured_by_their_ends_and_pods_from_the_first_chance_to_the_bin
     let waited: Vec<_> = snapshot.measures.until_bound().filter(|(_, times)| count(times) > 0).collect();
     assert_eq!((waited.len(), waited[0].0, waited[0].1.sum()), (1, "1", 30_000_000));
     assert_eq!((count(&snapshot.measures.deciding), count(&snapshot.measures.attempts)), (2, 1));
-    let parts = snapshot.measures.by_point().filter(|(.., times)| count(times) > 0);
+    let parts = snapshot.measures.by_part().filter(|(.., times)| count(times) > 0);
     let parts: Vec<_> = parts.map(|(point, status, _)| (point, status)).collect();
     assert_eq!(parts, [("PostFilter", "Unschedulable"), ("Reserve", "Success"), ("Bind", "Success")]);
     assert!(snapshot.evaluations.contains(&("NodeResourcesFit", "Filter", 2)), "{:?}", snapshot.evaluations);
@@ -86,7 +86,7 @@ fn one_attempt_of_ten_is_measured_in_all_its_parts() {
     worker.step(Time::ZERO, &mut Vec::new(), &ticking, &mut Vec::new());
     let measures = worker.snapshot(&ticking).measures;
     for point in ["PreFilter", "Filter", "Score"] {
-        let found = measures.by_point().find(|(p, status, _)| (*p, *status) == (point, "Success"));
+        let found = measures.by_part().find(|(p, status, _)| (*p, *status) == (point, "Success"));
         let (.., times) = found.expect("every point is there");
         assert_eq!((count(times), times.sum()), (2, 2_000_000), "{point}");
     }

@@ -232,6 +232,11 @@ impl Worker {
         self.trying.as_ref()
     }
 
+    /// The ledger's version up to which it has followed the change log; none before the first look.
+    pub const fn followed(&self) -> Option<u64> {
+        self.cursor
+    }
+
     /// For tests: the most that its looks have taken so far.
     pub const fn heaviest_look(&self) -> HeaviestLook {
         self.heaviest

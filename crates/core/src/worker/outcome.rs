@@ -1,4 +1,4 @@
-use super::measures::{ExtensionPoint, Status};
+use super::measures::Part;
 use super::{Step, Worker};
 use crate::io::{AttemptId, BindOutcome, Input, NominatedNode, Refusal};
 use crate::ledger::LedgerAccess;
@@ -60,7 +60,7 @@ impl Worker {
             }
             BindOutcome::PodDeleted | BindOutcome::BoundElsewhere { .. } => self.queue.done(ticket),
             BindOutcome::Refused { message, .. } => {
-                self.measures.part(ExtensionPoint::Bind, Status::Error, step.now.since(ticket.part_began()));
+                self.measures.part(Part::BindFailed, step.now.since(ticket.part_began()));
                 self.bind_failed(step, ticket, &format!("binding rejected: {message}"), NominatedNode::Clear);
             }
             BindOutcome::Unknown => {}

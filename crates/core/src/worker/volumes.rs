@@ -8,7 +8,7 @@
 //! Nothing is polled: the change log says when to look again, and the timeout is a timer.
 
 use super::attempt::look;
-use super::measures::{ExtensionPoint, Status};
+use super::measures::Part;
 use super::{Step, Worker};
 use crate::io::{AttemptId, Effect, NominateRequest, NominatedNode, VolumeRequest, VolumesOutcome};
 use crate::ledger::{Change, Ledger, LedgerAccess, NodeAspects, PodState};
@@ -221,7 +221,7 @@ impl Worker {
             return self.volumes_failed(step, id, PREEMPTED);
         }
         if let Some(mut one) = self.volumes.attempts.remove(&id) {
-            self.measures.part(ExtensionPoint::PreBind, Status::Success, step.now.since(one.ticket.part_began()));
+            self.measures.part(Part::PreBind, step.now.since(one.ticket.part_began()));
             one.ticket.end_part(step.now);
             self.ask_to_bind(step, id, one.ticket, (one.node, one.epoch));
         }
@@ -231,7 +231,7 @@ impl Worker {
     /// upstream.
     fn volumes_failed(&mut self, step: &mut Step<'_, impl LedgerAccess>, id: AttemptId, text: &str) {
         let Some(one) = self.take_preparing(id) else { return };
-        self.measures.part(ExtensionPoint::PreBind, Status::Error, step.now.since(one.ticket.part_began()));
+        self.measures.part(Part::PreBindFailed, step.now.since(one.ticket.part_began()));
         // One writer ends the nomination: two would race at the API server.
         let nomination = if matches!(one.stage, Stage::Waiting { wrote: true, .. }) {
             // The nomination is written already: the refusal clears it in the same patch.

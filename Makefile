@@ -29,8 +29,9 @@ test-ui: prerequisites ## the page of --html in a real Chromium; PICTURES=folder
 	@chromium=$$(hack/chromium.sh) && BERTH_CHROMIUM=$$chromium BERTH_UI_PICTURES=$(PICTURES) BERTH_UI_TIMES=$(TIMES) \
 	  cargo test --workspace --locked --test ui -- --ignored --nocapture --test-threads=1
 
-pictures: ## draw what docs/pictures holds: the tables of docs/benchmarks.md, and screenshots of the page (needs Chromium)
+pictures: prerequisites ## draw what docs/pictures holds: the tables of docs/benchmarks.md, the dashboard of a real run, and screenshots of the page (needs Chromium)
 	@hack/pictures.sh
+	@BERTH_DASHBOARD=$(CURDIR)/docs/pictures/dashboard.svg cargo test --workspace --locked --test e2e -- our_dashboard
 	@$(MAKE) --no-print-directory test-ui PICTURES=target/ui
 	@cp target/ui/simulate-light.png target/ui/simulate-dark.png target/ui/large-light.png docs/pictures/
 

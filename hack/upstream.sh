@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Builds the real control plane (etcd, Kubernetes, kwok, helm) from its Go modules, once, into a cache outside the tree.
 #
-#   hack/upstream.sh                   build what is missing, our own Go tools and promtool included; one line on stderr per part
+#   hack/upstream.sh                   build what is missing, our own Go tools, promtool and Prometheus included; one line on stderr per part
 #   hack/upstream.sh --demo            build what the demo needs: neither kube-scheduler nor what tests alone run
 #   hack/upstream.sh --print-bin       print the directory of the binaries (built or not) and do nothing else
 #   hack/upstream.sh --null-scheduler  build the parts and the benchmarks' null scheduler; print the latter's path
 #   hack/upstream.sh --oracle          build the parts and the conformance oracle; print the latter's path
 #   hack/upstream.sh --extender        build the demo's parts and the scheduler extender; print the latter's path
 #   hack/upstream.sh --promtool        build the parts and Prometheus' promtool; print the latter's path
+#   hack/upstream.sh --prometheus      build the parts and Prometheus itself; print the latter's path
 #   hack/upstream.sh --health          build the demo's parts and the tool that judges health; print the latter's path
 #   hack/upstream.sh --crane           build the tool that makes and checks image layouts, and none of the parts; print its path
 #
@@ -75,6 +76,7 @@ null_scheduler=$bin/null-scheduler-$(own_hash nullscheduler)
 oracle=$bin/oracle-$(own_hash oracle)
 extender=$bin/extender-$(own_hash extender)
 promtool=$bin/promtool-$(own_hash prometheus)
+prometheus=$bin/prometheus-$(own_hash prometheus)
 health=$bin/health-$(own_hash health)
 crane=$bin/crane-$(own_hash crane)
 
@@ -98,16 +100,17 @@ case ${1:-} in
   --oracle) want=$oracle ;;
   --extender) want=$extender needed=$((needed - 1)) ;;
   --promtool) want=$promtool ;;
+  --prometheus) want=$prometheus ;;
   --health) want=$health needed=$((needed - 1)) ;;
   --crane) want=$crane needed=0 ;;
   '') ;;
-  *) fail "unknown argument '$1'; usage: hack/upstream.sh [--demo | --print-bin | --null-scheduler | --oracle | --extender | --promtool | --health | --crane]" ;;
+  *) fail "unknown argument '$1'; usage: hack/upstream.sh [--demo | --print-bin | --null-scheduler | --oracle | --extender | --promtool | --prometheus | --health | --crane]" ;;
 esac
 
 # What of our own is to be built.
 demo=
 if [ "$needed" -lt "${#parts[@]}" ]; then demo=1; fi
-if [ -n "$other" ]; then own=(); elif [ -n "$want" ]; then own=("$want"); elif [ -n "$demo" ]; then own=("$extender"); else own=("$oracle" "$extender" "$health" "$promtool" "$crane"); fi
+if [ -n "$other" ]; then own=(); elif [ -n "$want" ]; then own=("$want"); elif [ -n "$demo" ]; then own=("$extender"); else own=("$oracle" "$extender" "$health" "$promtool" "$prometheus" "$crane"); fi
 parts=("${parts[@]:0:needed}")
 complete=$home/complete${demo:+-demo}
 
@@ -187,10 +190,10 @@ for i in "${!own[@]}"; do
     "$null_scheduler") part="nullscheduler|.|${null_scheduler##*/}|$(pinned nullscheduler k8s.io/client-go)|-s -w" ;;
     "$oracle") part="oracle|.|${oracle##*/}|$(pinned oracle k8s.io/kubernetes)|$kube_ldflags" ;;
     "$extender") part="extender|.|${extender##*/}|$(pinned extender k8s.io/kube-scheduler)|-s -w" ;;
-    # Without the discovery of targets in some twenty clouds.
-    "$promtool")
-      prometheus=github.com/prometheus/prometheus
-      part="prometheus|$prometheus/cmd/promtool|${promtool##*/}|$(pinned prometheus $prometheus)|-s -w|remove_all_sd"
+    # Without the discovery of targets in some twenty clouds, and without pages: the module has none, unless builtinassets is asked for.
+    "$promtool" | "$prometheus")
+      module=github.com/prometheus/prometheus name=${own[i]##*/}
+      part="prometheus|$module/cmd/${name%-*}|$name|$(pinned prometheus $module)|-s -w|remove_all_sd"
       ;;
     "$crane") part="crane|.|${crane##*/}|$(pinned crane github.com/google/go-containerregistry)|-s -w" ;;
     "$health") part="health|.|${health##*/}|$(pinned health github.com/fluxcd/cli-utils)|-s -w" ;;

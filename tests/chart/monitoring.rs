@@ -146,6 +146,17 @@ fn the_dashboard_is_a_config_map_that_grafanas_sidecar_finds() {
     assert_eq!(map["data"]["berth.json"], text("charts/berth/files/dashboard.json").trim_end());
 }
 
+#[test]
+fn the_picture_of_the_dashboard_has_its_panels() {
+    let dashboard: Value = serde_json::from_str(&text("charts/berth/files/dashboard.json")).unwrap();
+    let picture = text("docs/pictures/dashboard.svg");
+    let drawn: BTreeSet<&str> =
+        picture.split("class=\"t\">").skip(1).filter_map(|rest| rest.split('<').next()).collect();
+    let panels = dashboard["panels"].as_array().unwrap().iter();
+    let titles: BTreeSet<&str> = panels.map(|panel| field(panel, "/title")).collect();
+    assert_eq!(drawn, titles, "docs/pictures/dashboard.svg, which `make pictures` draws, and the dashboard");
+}
+
 /// Whether its queries find something, `tests/e2e/scraped.rs` knows.
 #[test]
 fn the_dashboard_draws_series_that_are_served() {

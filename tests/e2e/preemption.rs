@@ -13,7 +13,7 @@ use crate::{LATER, SOON};
 const CLASSES: &str = "/apis/scheduling.k8s.io/v1/priorityclasses";
 
 /// The classes of these tests, by their value.
-fn class(plane: &ControlPlane, value: i64) -> String {
+pub(crate) fn class(plane: &ControlPlane, value: i64) -> String {
     let name = format!("preemption-{value}");
     let object = json!({
         "apiVersion": "scheduling.k8s.io/v1",

@@ -12,7 +12,8 @@
 //! parts           kwok, kube-scheduler, kube-controller-manager, beside the control plane
 //! provisioner     a storage driver's provisioner, for claims that wait for their pod
 //! extender        a scheduler extender in Go, on upstream's wire types
-//! promtool        Prometheus' checks of metrics and rules, and its engine
+//! prometheus      Prometheus, scraping what a test names
+//! promtool        Prometheus' checks of metrics, and its unit tests of rules
 //! demo            the guided tour of `make demo`
 //! bench           the side-by-side benchmark of `make bench-e2e`
 //! ```
@@ -35,6 +36,7 @@ mod operator;
 mod parallel;
 mod parts;
 pub mod process;
+mod prometheus;
 mod promtool;
 mod provisioner;
 mod upstream;
@@ -48,7 +50,9 @@ pub use kubectl::Outcome;
 pub use nodes::NodeSpec;
 pub use operator::{Operator, OperatorOptions};
 pub use parallel::for_each;
+pub use parts::MeasuredScheduler;
 pub use process::Managed;
+pub use prometheus::Prometheus;
 pub use promtool::promtool;
 pub use provisioner::Provisioner;
 pub use upstream::Upstream;

@@ -1,13 +1,32 @@
 //! What a test may start beside the control plane: kwok, kube-scheduler, kube-controller-manager.
 
 use std::fs;
+use std::net::TcpListener;
 use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
+use ureq::tls::TlsConfig;
 
 use crate::control_plane::ControlPlane;
 use crate::process::Managed;
+
+/// A running kube-scheduler that serves its metrics. Dropping it ends it.
+#[derive(Debug)]
+pub struct MeasuredScheduler {
+    /// The process.
+    pub process: Managed,
+    metrics: String,
+}
+
+impl MeasuredScheduler {
+    /// The text of its metrics. It makes its certificate itself, at its start: nobody vouches for it.
+    pub fn metrics(&self) -> Result<String> {
+        let tls = TlsConfig::builder().disable_verification(true).build();
+        let agent = ureq::Agent::config_builder().proxy(None).tls_config(tls).build().new_agent();
+        Ok(agent.get(&self.metrics).call()?.body_mut().read_to_string()?)
+    }
+}
 
 impl ControlPlane {
     /// Starts kwok, which keeps all nodes ready and lets the pods on them run and end.
@@ -22,8 +41,23 @@ impl ControlPlane {
     }
 
     /// Starts upstream's scheduler as the bearer of `kubeconfig`. `config` holds further fields of its
-    /// `KubeSchedulerConfiguration` (`profiles`, `clientConnection` with `qps` and `burst`, …); leader election is off.
+    /// `KubeSchedulerConfiguration` (`profiles`, `clientConnection` with `qps` and `burst`, …); leader election is off, and it
+    /// serves no pages.
     pub fn start_kube_scheduler(&self, kubeconfig: &Path, config: Value) -> Result<Managed> {
+        self.start_kube_scheduler_with(kubeconfig, config, &["--secure-port", "0"])
+    }
+
+    /// As [`Self::start_kube_scheduler`], with its metrics for everybody on a loopback port.
+    pub fn start_kube_scheduler_with_metrics(&self, kubeconfig: &Path, config: Value) -> Result<MeasuredScheduler> {
+        let free = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?;
+        let port = free.port().to_string();
+        let open = "--authorization-always-allow-paths=/metrics";
+        let args = ["--bind-address", "127.0.0.1", "--secure-port", &port, open];
+        let process = self.start_kube_scheduler_with(kubeconfig, config, &args)?;
+        Ok(MeasuredScheduler { process, metrics: format!("https://{free}/metrics") })
+    }
+
+    fn start_kube_scheduler_with(&self, kubeconfig: &Path, config: Value, args: &[&str]) -> Result<Managed> {
         let mut config = config;
         config["apiVersion"] = json!("kubescheduler.config.k8s.io/v1");
         config["kind"] = json!("KubeSchedulerConfiguration");
@@ -33,7 +67,7 @@ impl ControlPlane {
         fs::write(&path, serde_json::to_string_pretty(&config)?)
             .with_context(|| format!("writing {}", path.display()))?;
         let mut command = self.command("kube-scheduler");
-        command.arg("--config").arg(&path).args(["--secure-port", "0"]);
+        command.arg("--config").arg(&path).args(args);
         self.spawn("kube-scheduler", command)
     }
 

@@ -81,6 +81,12 @@ impl Upstream {
         static FOUND: OnceLock<PathBuf> = OnceLock::new();
         built_once(&FOUND, "--promtool")
     }
+
+    /// The path of Prometheus itself ([`crate::Prometheus`]). Builds it, and the parts before it, if they are missing, with
+    /// progress on stderr.
+    pub(crate) fn prometheus() -> Result<PathBuf> {
+        built("--prometheus")
+    }
 }
 
 /// As [`built`], which this process asks once.

@@ -28,9 +28,10 @@ pub const LATE_ANSWER: Duration = Duration::from_secs(1);
 /// pod's terms with each match class taken away, up to 1,150 a class.
 pub const WORK_PER_HOLD: usize = 8_192;
 
-/// Holds of the lock for one look, after which the next ends it whatever it takes: a cluster that changes faster than its rows can
-/// be judged must not keep a pod waiting. 1,024 are half a second, far more than the costliest pod needs on 20,000 nodes.
-pub const HOLDS_PER_LOOK: usize = 1_024;
+/// Holds of the lock for one look, after which the attempt is given up, and made again after a pause: no pod may stop its worker. 4,096
+/// are two seconds, or 33 million rows of a plain pod. Of pods within the limits below, only those with tens of claims beside hundreds
+/// of volumes that may be bound anywhere need more, on thousands of nodes.
+pub const HOLDS_PER_LOOK: usize = 4_096;
 
 /// Parked pods that a snapshot asks the ledger about under one hold of its lock: some 100 ns each, 0.4 ms.
 pub const PARKED_PODS_PER_HOLD: usize = 4_096;

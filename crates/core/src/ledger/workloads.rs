@@ -1,5 +1,5 @@
 use super::keyed::KeyedMap;
-use super::{Change, Ledger, parts, remove_from_group};
+use super::{Change, Ledger, parts};
 use crate::model::{LabelSelector, Labels, PodDisruptionBudget, Service, Str, Workload, WorkloadKind};
 use std::collections::BTreeMap;
 
@@ -48,8 +48,16 @@ impl Workloads {
 /// By namespace.
 pub(super) type WorkloadTable = KeyedMap<Str, Workloads>;
 
-/// By namespace and name.
-pub(super) type BudgetTable = KeyedMap<Str, BTreeMap<Str, PodDisruptionBudget>>;
+/// The PodDisruptionBudgets of one namespace.
+#[derive(Debug, Default)]
+pub(super) struct Budgets {
+    /// The version at which one of them last came, went or got another selector.
+    selectors: u64,
+    by_name: BTreeMap<Str, PodDisruptionBudget>,
+}
+
+/// By namespace.
+pub(super) type BudgetTable = KeyedMap<Str, Budgets>;
 
 /// Puts `value` in the place of what was known, and says whether that changed anything.
 fn set<K: Ord, V: PartialEq>(known: &mut BTreeMap<K, V>, key: K, value: Option<V>) -> bool {
@@ -112,24 +120,41 @@ impl Ledger {
 
     /// In the order of their names.
     pub fn budgets(&self, namespace: &str) -> impl Iterator<Item = &PodDisruptionBudget> {
-        self.budgets.get(namespace).into_iter().flat_map(BTreeMap::values)
+        self.budgets.get(namespace).into_iter().flat_map(|budgets| budgets.by_name.values())
+    }
+
+    /// The version at which a budget of `namespace` last came, went or got another selector; 0 where it has none.
+    pub fn budget_selectors_version(&self, namespace: &str) -> u64 {
+        self.budgets.get(namespace).map_or(0, |budgets| budgets.selectors)
     }
 
     pub fn apply_budget(&mut self, budget: PodDisruptionBudget) {
-        let of_namespace = self.budgets.entry(budget.namespace.clone()).or_default();
-        let known = of_namespace.get(&budget.name);
+        let namespace = budget.namespace.clone();
+        let of_namespace = self.budgets.entry(namespace.clone()).or_default();
+        let known = of_namespace.by_name.get(&budget.name);
         if known == Some(&budget) {
             return;
         }
         let loosened = known.is_some_and(|known| !budget.is_at_most(known));
-        of_namespace.insert(budget.name.clone(), budget);
-        self.record(None, Change::Budget { loosened });
+        let selects_others = known.is_none_or(|known| known.selector != budget.selector);
+        of_namespace.by_name.insert(budget.name.clone(), budget);
+        let version = self.record(None, Change::Budget { loosened });
+        if selects_others && let Some(of_namespace) = self.budgets.get_mut(&namespace) {
+            of_namespace.selectors = version;
+        }
     }
 
     pub fn delete_budget(&mut self, identity: &str) {
         let (namespace, name) = parts(identity);
-        if remove_from_group(&mut self.budgets, namespace, name).is_some() {
-            self.record(None, Change::Budget { loosened: true });
+        let Some(of_namespace) = self.budgets.get_mut(namespace) else { return };
+        if of_namespace.by_name.remove(name).is_none() {
+            return;
+        }
+        let is_empty = of_namespace.by_name.is_empty();
+        let version = self.record(None, Change::Budget { loosened: true });
+        match self.budgets.get_mut(namespace) {
+            Some(of_namespace) if !is_empty => of_namespace.selectors = version,
+            _ => drop(self.budgets.remove(namespace)),
         }
     }
 }

@@ -1,21 +1,87 @@
 use crate::ledger::{Ledger, MatchClass, PlacedPod};
-use crate::model::PodDisruptionBudget;
+use crate::limits::COMPARISONS_PER_WORK;
+use crate::model::{LabelSelector, PodDisruptionBudget};
+use crate::plugins::{Stop, Work};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use std::ops::Range;
 use std::sync::Arc;
 
-/// The PodDisruptionBudgets of potential victims, looked up when an attempt meets the first such pod.
+#[cfg(test)]
+thread_local! {
+    /// How often a budget was compared with a class.
+    pub(crate) static COMPARED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// Which PodDisruptionBudgets select the pods of a match class, as far as they were compared.
+#[derive(Debug)]
+struct Selection {
+    /// Kept, so that no other class gets its address.
+    match_class: Arc<MatchClass>,
+    /// The version of the selectors that were compared.
+    selectors: u64,
+    /// How many of the namespace's budgets were compared.
+    compared: usize,
+    /// The places of those that select the class, among the namespace's budgets.
+    own: SmallVec<[usize; 2]>,
+}
+
+/// What is known of match classes. It outlasts a hold of the ledger's lock: a tenant has as many budgets, with selectors as long, as he
+/// likes, and pods with labels of their own.
+#[derive(Debug, Default)]
+pub(super) struct Selections {
+    all: Vec<Selection>,
+    /// By the address of the class.
+    slots: FxHashMap<usize, usize>,
+}
+
+/// The place of a match class among [`Selections`].
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Slot(usize);
+
+impl Selections {
+    fn slot(&mut self, match_class: &Arc<MatchClass>) -> Slot {
+        let slot = *self.slots.entry(Arc::as_ptr(match_class).addr()).or_insert_with(|| {
+            let match_class = match_class.clone();
+            self.all.push(Selection { match_class, selectors: 0, compared: 0, own: SmallVec::new() });
+            self.all.len() - 1
+        });
+        Slot(slot)
+    }
+
+    /// Compares the class with the budgets that it was not compared with yet.
+    fn complete(&mut self, ledger: &Ledger, slot: Slot, work: &mut Work) -> Result<(), Stop> {
+        let Selection { match_class, selectors, compared, own } = &mut self.all[slot.0];
+        let MatchClass { namespace, labels, .. } = &**match_class;
+        let now = ledger.budget_selectors_version(namespace);
+        if *selectors != now {
+            (*selectors, *compared) = (now, 0);
+            own.clear();
+        }
+        for budget in ledger.budgets(namespace).skip(*compared) {
+            let comparisons = budget.selector.as_ref().map_or(0, LabelSelector::comparisons);
+            work.take(1 + comparisons / COMPARISONS_PER_WORK)?;
+            #[cfg(test)]
+            COMPARED.set(COMPARED.get() + 1);
+            if budget.selects(labels) {
+                own.push(*compared);
+            }
+            *compared += 1;
+        }
+        Ok(())
+    }
+}
+
+/// The PodDisruptionBudgets of potential victims under one hold of the ledger's lock.
 ///
 /// A selector is matched once for all pods of a match class. After `filterPodsWithPDBViolation`.
 pub(super) struct Budgets<'l> {
     ledger: &'l Ledger,
-    /// Victims of plans in force, deducted from what each budget has left; none for upstream's way.
-    deducted: &'l [Arc<PlacedPod>],
+    selections: Selections,
     accounts: Vec<Account<'l>>,
-    by_namespace: FxHashMap<&'l str, Range<usize>>,
-    /// By the address of a match class, which the ledger keeps alive while `'l` lasts.
-    by_match_class: FxHashMap<*const MatchClass, SmallVec<[usize; 2]>>,
+    /// Where the accounts of a namespace begin.
+    by_namespace: FxHashMap<&'l str, usize>,
+    /// Where the accounts of a class's namespace begin, by its slot; `None` where the class was not looked up under this hold.
+    first: Vec<Option<usize>>,
     /// Accounts with charges, each once.
     charged: Vec<usize>,
 }
@@ -27,22 +93,63 @@ struct Account<'l> {
 }
 
 impl<'l> Budgets<'l> {
-    /// None where there is no budget at all.
-    pub(super) fn new(ledger: &'l Ledger, deducted: &'l [Arc<PlacedPod>]) -> Option<Self> {
+    /// None where there is no budget at all. `selections`: what was found under earlier holds.
+    pub(super) fn new(ledger: &'l Ledger, selections: Selections) -> Option<Self> {
         ledger.has_budgets().then(|| Self {
             ledger,
-            deducted,
+            selections,
             accounts: Vec::new(),
             by_namespace: FxHashMap::default(),
-            by_match_class: FxHashMap::default(),
+            first: Vec::new(),
             charged: Vec::new(),
         })
     }
 
-    /// Counts an eviction against every budget of the pod; true if it violates one. A pod may be charged once.
-    pub(super) fn charge(&mut self, placed: &'l PlacedPod) -> bool {
+    /// What is known for the next hold.
+    pub(super) fn into_selections(self) -> Selections {
+        self.selections
+    }
+
+    /// Deducts these from what their budgets have left.
+    pub(super) fn deduct(&mut self, leaving: &'l [Arc<PlacedPod>], work: &mut Work) -> Result<(), Stop> {
+        for placed in leaving {
+            let slot = self.look_up(placed, work)?;
+            self.each(slot, placed, |account, _, _| account.left -= 1);
+        }
+        Ok(())
+    }
+
+    /// Looks up the budgets of the pod's match class.
+    pub(super) fn look_up(&mut self, placed: &'l PlacedPod, work: &mut Work) -> Result<Slot, Stop> {
+        let slot = self.selections.slot(&placed.match_class);
+        if self.first.get(slot.0).copied().flatten().is_none() {
+            self.selections.complete(self.ledger, slot, work)?;
+            let first = self.open(&placed.match_class.namespace);
+            self.first.resize(self.selections.all.len().max(self.first.len()), None);
+            self.first[slot.0] = Some(first);
+        }
+        Ok(slot)
+    }
+
+    /// Anew under each hold, so it must not wait for work: some nanoseconds for each budget of the namespace.
+    fn open(&mut self, namespace: &'l str) -> usize {
+        if let Some(first) = self.by_namespace.get(namespace) {
+            return *first;
+        }
+        let first = self.accounts.len();
+        let account = |budget: &'l PodDisruptionBudget| {
+            let left = i64::from(budget.disruptions_allowed);
+            Account { budget, left, spent: 0 }
+        };
+        self.accounts.extend(self.ledger.budgets(namespace).map(account));
+        self.by_namespace.insert(namespace, first);
+        first
+    }
+
+    /// Counts an eviction against every budget of the pod, which was looked up; true if it violates one. A pod may be charged once.
+    pub(super) fn charge(&mut self, slot: Slot, placed: &PlacedPod) -> bool {
         let mut violates = false;
-        self.each(placed, |account, at, charged| {
+        self.each(slot, placed, |account, at, charged| {
             if account.spent == 0 {
                 charged.push(at);
             }
@@ -52,10 +159,10 @@ impl<'l> Budgets<'l> {
         violates
     }
 
-    /// Whether every budget of the pod has something left, not counting charges.
-    pub(super) fn permit(&mut self, placed: &'l PlacedPod) -> bool {
+    /// Whether every budget of the pod, which was looked up, has something left, not counting charges.
+    pub(super) fn permit(&mut self, slot: Slot, placed: &PlacedPod) -> bool {
         let mut permitted = true;
-        self.each(placed, |account, _, _| permitted &= account.left > 0);
+        self.each(slot, placed, |account, _, _| permitted &= account.left > 0);
         permitted
     }
 
@@ -66,44 +173,19 @@ impl<'l> Budgets<'l> {
         }
     }
 
-    fn each(&mut self, placed: &'l PlacedPod, mut visit: impl FnMut(&mut Account<'l>, usize, &mut Vec<usize>)) {
-        self.look_up(placed);
-        let Some(own) = self.by_match_class.get(&Arc::as_ptr(&placed.match_class)) else { return };
-        for at in own {
-            let account = &mut self.accounts[*at];
+    fn each(
+        &mut self,
+        slot: Slot,
+        placed: &PlacedPod,
+        mut visit: impl FnMut(&mut Account<'l>, usize, &mut Vec<usize>),
+    ) {
+        let Some(first) = self.first.get(slot.0).copied().flatten() else { return };
+        for place in &self.selections.all[slot.0].own {
+            let at = first + place;
+            let account = &mut self.accounts[at];
             if !account.budget.has_counted(&placed.key.name) {
-                visit(account, *at, &mut self.charged);
+                visit(account, at, &mut self.charged);
             }
         }
-    }
-
-    /// Looks up the budgets of the pod's match class, unless that was done.
-    fn look_up(&mut self, placed: &'l PlacedPod) {
-        let address = Arc::as_ptr(&placed.match_class);
-        if self.by_match_class.contains_key(&address) {
-            return;
-        }
-        let namespace = &*placed.match_class.namespace;
-        let known = match self.by_namespace.get(namespace) {
-            Some(known) => known.clone(),
-            None => self.open(namespace),
-        };
-        let selects = |at: &usize| self.accounts[*at].budget.selects(&placed.match_class.labels);
-        let own = known.filter(selects).collect();
-        self.by_match_class.insert(address, own);
-    }
-
-    fn open(&mut self, namespace: &'l str) -> Range<usize> {
-        let from = self.accounts.len();
-        for budget in self.ledger.budgets(namespace) {
-            let under = |p: &&Arc<PlacedPod>| {
-                *p.key.namespace == *namespace && budget.counts(&p.key.name, &p.match_class.labels)
-            };
-            let under_way = self.deducted.iter().filter(under).count() as i64;
-            let left = i64::from(budget.disruptions_allowed) - under_way;
-            self.accounts.push(Account { budget, left, spent: 0 });
-        }
-        self.by_namespace.insert(namespace, from..self.accounts.len());
-        from..self.accounts.len()
     }
 }

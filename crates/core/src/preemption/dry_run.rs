@@ -1,4 +1,4 @@
-use super::budgets::Budgets;
+use super::budgets::{Budgets, Selections, Slot};
 use super::recheck::FitCheck;
 use super::rules::Rules;
 use super::status::{self, Status, Statuses};
@@ -17,6 +17,8 @@ pub struct DryRuns {
     found: FxHashMap<NodeId, Found>,
     /// The node that was given up half way.
     begun: Option<Begun>,
+    /// Which budgets select the pods that were met.
+    pub(super) selections: Selections,
 }
 
 /// Good for one version of the node's row.
@@ -83,6 +85,8 @@ pub(super) struct DryRun<'t> {
 #[derive(Clone, Copy)]
 struct Lower<'t> {
     placed: &'t Arc<PlacedPod>,
+    /// Where its budgets are.
+    slot: Slot,
     violates: bool,
     is_victim: bool,
 }
@@ -162,10 +166,9 @@ impl<'t> DryRun<'t> {
     pub(super) fn new(scan: NodeScan<'t>, pod: &'t Pod, limits: &'t Limits<'t>) -> Self {
         let PluginContext { profile, ledger } = scan.checks.cx;
         let strict = profile.preemption.strict_budgets;
-        let deducted = if strict { limits.evicting } else { &[] };
         Self {
             rules: Rules::new(profile, limits, pod.priority),
-            budgets: Budgets::new(ledger, deducted),
+            budgets: None,
             overlays: Overlays::default(),
             lower: Vec::new(),
             order: Vec::new(),
@@ -186,6 +189,21 @@ impl<'t> DryRun<'t> {
         known: &mut DryRuns,
         work: &mut Work,
     ) -> Option<Result<Vec<Candidate>, Outcome>> {
+        self.budgets = Budgets::new(self.ledger, std::mem::take(&mut known.selections));
+        let found = self.search(rng, known, work);
+        known.selections = self.budgets.map(Budgets::into_selections).unwrap_or_default();
+        found
+    }
+
+    fn search(
+        &mut self,
+        rng: &mut Rng,
+        known: &mut DryRuns,
+        work: &mut Work,
+    ) -> Option<Result<Vec<Candidate>, Outcome>> {
+        if let (true, Some(budgets)) = (self.strict, &mut self.budgets) {
+            budgets.deduct(self.limits.evicting, work).ok()?;
+        }
         let total = self.scan.total();
         let potential = match self.potential(work)? {
             Ok(potential) => potential,
@@ -292,7 +310,7 @@ impl<'t> DryRun<'t> {
         known: &mut DryRuns,
         work: &mut Work,
     ) -> Option<Result<Candidate, Status>> {
-        let protected = match self.gather(node) {
+        let protected = match self.gather(node, work)? {
             Ok(protected) => protected,
             Err(status) => return Some(Err(status)),
         };
@@ -386,27 +404,34 @@ impl<'t> DryRun<'t> {
         if victims.is_empty() { Err(Status::NeedsNone) } else { Ok(Candidate { node, victims, violations, seen }) }
     }
 
-    /// Collects the pods of the node that may be victims, most important first; true if budgets protect others.
-    fn gather(&mut self, node: NodeId) -> Result<bool, Status> {
+    /// Collects the pods of the node that may be victims, most important first; true if budgets protect others. `None`: `work` was not
+    /// enough to look up their budgets.
+    fn gather(&mut self, node: NodeId, work: &mut Work) -> Option<Result<bool, Status>> {
         self.lower.clear();
         if self.ledger.lowest_priority(node) >= self.pod.priority {
-            return Err(Status::NoVictims);
+            return Some(Err(Status::NoVictims));
         }
         let on_node = self.ledger.pods_on(node).iter();
         let admitted = on_node.filter(|placed| self.rules.admit(placed));
-        self.lower.extend(admitted.map(|placed| Lower { placed, violates: false, is_victim: false }));
+        let lower = |placed| Lower { placed, slot: Slot::default(), violates: false, is_victim: false };
+        self.lower.extend(admitted.map(lower));
         let before = self.lower.len();
-        if let (true, Some(budgets)) = (self.strict, &mut self.budgets) {
+        if let Some(budgets) = &mut self.budgets {
+            for lower in &mut self.lower {
+                lower.slot = budgets.look_up(lower.placed, work).ok()?;
+            }
             let rules = &self.rules;
-            self.lower.retain(|lower| rules.is_leaving(lower.placed) || budgets.permit(lower.placed));
+            if self.strict {
+                self.lower.retain(|lower| rules.is_leaving(lower.placed) || budgets.permit(lower.slot, lower.placed));
+            }
         }
         let protected = self.lower.len() < before;
         if self.lower.is_empty() {
-            return Err(if protected { Status::Budgets } else { Status::NoVictims });
+            return Some(Err(if protected { Status::Budgets } else { Status::NoVictims }));
         }
         let now = self.limits.now_unix_us;
         self.lower.sort_by_key(|lower| (Reverse(lower.placed.priority), lower.placed.started_unix_us.unwrap_or(now)));
-        Ok(protected)
+        Some(Ok(protected))
     }
 
     /// Marks the pods whose eviction would violate a budget if all were evicted: upstream spends budgets on the most
@@ -417,10 +442,10 @@ impl<'t> DryRun<'t> {
         if self.strict {
             let rules = &self.rules;
             let charged = self.lower.iter_mut().rev().filter(|lower| !rules.is_leaving(lower.placed));
-            charged.for_each(|lower| lower.violates = budgets.charge(lower.placed));
+            charged.for_each(|lower| lower.violates = budgets.charge(lower.slot, lower.placed));
         } else {
             for lower in &mut self.lower {
-                lower.violates = budgets.charge(lower.placed);
+                lower.violates = budgets.charge(lower.slot, lower.placed);
             }
         }
     }
@@ -431,7 +456,7 @@ impl<'t> DryRun<'t> {
         budgets.reset();
         let rules = &self.rules;
         let mut evicted = self.lower.iter().filter(|lower| lower.is_victim && !rules.is_leaving(lower.placed));
-        evicted.any(|lower| budgets.charge(lower.placed))
+        evicted.any(|lower| budgets.charge(lower.slot, lower.placed))
     }
 }
 

@@ -74,7 +74,15 @@ fn preempt(extenders: Vec<Extender>, answers: Vec<Result<ExtenderReply, Extender
     };
     let outcome = match scheduler.pick(&ledger, &waits, left) {
         Outcome::Evict(plan) => {
-            assert!(scheduler.plan_still_valid(&ledger, &plan, &limits, &mut Work::unbounded()), "the plan is valid");
+            assert!(
+                scheduler.plan_still_valid(
+                    &ledger,
+                    &plan,
+                    &limits,
+                    (&mut super::DryRuns::default(), &mut Work::unbounded())
+                ),
+                "the plan is valid"
+            );
             let victims: Vec<&str> = plan.victims.iter().map(|placed| &*placed.uid).collect();
             format!("{}:{}", ledger.nodes().name(plan.node), victims.join(","))
         }

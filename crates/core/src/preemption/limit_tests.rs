@@ -147,8 +147,18 @@ fn evictions_under_way_are_deducted_from_strict_budgets() {
     };
     let busy = Limits { evicting: &evicting, ..everywhere() };
     let on_b = ledger.nodes().find("b") == Some(plan.node);
-    assert!(on_b && scheduler.plan_still_valid(&ledger, &plan, &everywhere(), &mut Work::unbounded()));
-    assert!(!scheduler.plan_still_valid(&ledger, &plan, &busy, &mut Work::unbounded()), "another worker was faster");
+    assert!(
+        on_b && scheduler.plan_still_valid(
+            &ledger,
+            &plan,
+            &everywhere(),
+            (&mut DryRuns::default(), &mut Work::unbounded())
+        )
+    );
+    assert!(
+        !scheduler.plan_still_valid(&ledger, &plan, &busy, (&mut DryRuns::default(), &mut Work::unbounded())),
+        "another worker was faster"
+    );
     assert_eq!(outcome(&mut ledger, &strict(), &busy, waits(1000)), "a [l1] 0; best a", "only what is leaving");
     assert_eq!(
         outcome(&mut ledger, &Preemption::default(), &busy, waits(1000)),

@@ -36,6 +36,8 @@ mod testing;
 #[cfg(test)]
 mod tests;
 
+#[cfg(test)]
+pub(crate) use budgets::COMPARED;
 pub use dry_run::DryRuns;
 pub use explain::{Prospect, Victims, explain};
 pub use extender::{ExtenderPreemptState, Reply};
@@ -190,15 +192,16 @@ impl Scheduler {
     /// under strict budgets also whether none is violated by now. Also rejects the plan if the pod now fits somewhere
     /// without eviction. O(nodes) from the cache.
     ///
-    /// Where more has changed than `work` is enough to look at, the plan is rejected: the search then begins anew.
+    /// Where more has changed than `work` is enough to look at, the plan is rejected: the search then begins anew. `known`: what the search
+    /// has found out about budgets.
     pub fn plan_still_valid(
         &mut self,
         ledger: &Ledger,
         plan: &EvictionProposal,
         limits: &Limits<'_>,
-        work: &mut Work,
+        (known, work): (&mut DryRuns, &mut Work),
     ) -> bool {
-        self.plan_holds(ledger, plan, limits, work).unwrap_or(false)
+        self.plan_holds(ledger, plan, limits, (known, work)).unwrap_or(false)
     }
 
     /// As [`Self::plan_still_valid`]; `None` when `work` ran out: call it again.
@@ -207,9 +210,9 @@ impl Scheduler {
         ledger: &Ledger,
         plan: &EvictionProposal,
         limits: &Limits<'_>,
-        work: &mut Work,
+        (known, work): (&mut DryRuns, &mut Work),
     ) -> Option<bool> {
-        match self.check_plan(ledger, plan, limits, work) {
+        match self.check_plan(ledger, plan, limits, (known, work)) {
             Ok(holds) => Some(holds),
             Err(Stop::Unfinished) => None,
             Err(_) => Some(false),
@@ -221,11 +224,14 @@ impl Scheduler {
         ledger: &Ledger,
         plan: &EvictionProposal,
         limits: &Limits<'_>,
-        work: &mut Work,
+        (known, work): (&mut DryRuns, &mut Work),
     ) -> Result<bool, Stop> {
         let strict = self.profile().preemption.strict_budgets;
         let (mut scan, _) = self.node_scan(ledger, &plan.pod, work)?;
         let fits = recheck::fits_somewhere(&mut scan, limits, work)?;
-        Ok(!fits && recheck::still_valid(&scan, plan, strict.then_some(limits)))
+        if fits {
+            return Ok(false);
+        }
+        recheck::still_valid(&scan, plan, strict.then_some(limits), (known, work))
     }
 }

@@ -340,7 +340,10 @@ fn compare(scheduler: &mut Scheduler, world: &World, ledger: &Ledger, waiting: &
     let Outcome::Evict(plan) = scheduler.pick(ledger, waiting, found) else { panic!("{at}: nothing chosen") };
     let chosen = ledger.nodes().name(plan.node);
     assert!(slow.best(&want).contains(chosen), "{at}: {chosen} chosen of {want:?}");
-    assert!(scheduler.plan_still_valid(ledger, &plan, &limits, &mut Work::unbounded()), "{at}: the plan does not hold");
+    assert!(
+        scheduler.plan_still_valid(ledger, &plan, &limits, (&mut DryRuns::default(), &mut Work::unbounded())),
+        "{at}: the plan does not hold"
+    );
 }
 
 /// What is found without the versions at which it was found.

@@ -84,7 +84,8 @@ pub(super) fn outcome(ledger: &mut Ledger, preemption: &Preemption, limits: &Lim
     };
     let all: Vec<String> = candidates.iter().map(one).collect();
     let Outcome::Evict(plan) = scheduler.pick(ledger, &waiting, candidates) else { panic!("a candidate is chosen") };
-    let valid = scheduler.plan_still_valid(ledger, &plan, limits, &mut Work::unbounded());
+    let valid =
+        scheduler.plan_still_valid(ledger, &plan, limits, (&mut super::DryRuns::default(), &mut Work::unbounded()));
     assert!(valid, "a plan stays valid as long as nothing changes");
     format!("{}; best {}", all.join(", "), ledger.nodes().name(plan.node))
 }

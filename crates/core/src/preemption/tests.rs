@@ -314,7 +314,7 @@ fn a_plan_is_valid_as_long_as_its_victims_free_enough() {
     let Outcome::Evict(plan) = scheduler.preempt(&ledger, &waiting, &limits) else { panic!("a plan") };
     assert_eq!(ledger.nodes().name(plan.node).to_string(), "a");
     let is_valid = |scheduler: &mut Scheduler, ledger: &Ledger| {
-        scheduler.plan_still_valid(ledger, &plan, &limits, &mut Work::unbounded())
+        scheduler.plan_still_valid(ledger, &plan, &limits, (&mut DryRuns::default(), &mut Work::unbounded()))
     };
     assert!(is_valid(&mut scheduler, &ledger));
     ledger.apply_pod(Pod { deleting: true, ..on("a", "x", 1, 1500, 1) });

@@ -24,6 +24,10 @@ const NO_NODES: &str = "no nodes available to schedule pods";
 const ALWAYS_LATE: &str =
     "the nodes found changed before they could be taken, several times in a row; to be tried again";
 
+/// Message for a pod that takes longer to judge than [`HOLDS_PER_LOOK`]. Upstream has no such bound: one pod stops its scheduler there.
+pub(super) const TOO_LONG: &str = "the pod has more terms, claims or ports than can be compared with a cluster of this size, or the cluster \
+     changes faster than the pod can be judged; to be tried again";
+
 /// The attempt to place a popped pod.
 #[derive(Debug)]
 pub(super) struct Attempt {
@@ -49,20 +53,34 @@ impl HeaviestLook {
 }
 
 /// Runs `look` under the read lock until it returns a value, releasing the lock in between. Returns the value and the ledger's
-/// version at that moment.
+/// version at that moment; `None` where [`HOLDS_PER_LOOK`] are not enough.
 pub(super) fn look<T>(
     ledger: &impl LedgerAccess,
     heaviest: &mut HeaviestLook,
     mut look: impl FnMut(&Ledger, &mut Work) -> Option<T>,
-) -> (T, u64) {
+) -> Option<(T, u64)> {
+    (1..=HOLDS_PER_LOOK).find_map(|holds| {
+        let mut work = Work::of_one_hold();
+        let found = ledger.read(|ledger| look(ledger, &mut work).map(|found| (found, ledger.version())));
+        heaviest.note(holds, &work);
+        found
+    })
+}
+
+/// Runs `look` under the read lock until it says that it is done, releasing the lock in between. It goes on each time where it ended.
+pub(super) fn look_on(
+    ledger: &impl LedgerAccess,
+    heaviest: &mut HeaviestLook,
+    mut look: impl FnMut(&Ledger, &mut Work) -> Option<()>,
+) {
     let mut holds = 0;
     loop {
-        let mut work = if holds < HOLDS_PER_LOOK { Work::of_one_hold() } else { Work::unbounded() };
-        let found = ledger.read(|ledger| look(ledger, &mut work).map(|found| (found, ledger.version())));
+        let mut work = Work::of_one_hold();
+        let done = ledger.read(|ledger| look(ledger, &mut work));
         holds += 1;
         heaviest.note(holds, &work);
-        if let Some(found) = found {
-            return found;
+        if done.is_some() {
+            return;
         }
     }
 }
@@ -105,17 +123,23 @@ impl Worker {
             let clock = || step.ledger.elapsed();
             let clock = sampled.then_some(&clock as &dyn Fn() -> Time);
             let decide = |ledger: &_, work: &mut _| scheduler.decide_within(ledger, pod, work, clock);
-            let (decision, version) = look(step.ledger, heaviest, decide);
+            let Some((decision, version)) = look(step.ledger, heaviest, decide) else {
+                return self.give_up(step, attempt.ticket, TOO_LONG);
+            };
             self.note_decided(step, &mut attempt.ticket, &decision);
             match self.act_on(step, attempt, decision, version) {
                 Some(again) => attempt = again,
                 None => return,
             }
         }
-        // Nothing was found out about its nomination.
-        let refusal = Refusal::failed(attempt.ticket.pod().clone(), ALWAYS_LATE);
-        self.report_error(step, &attempt.ticket, Refusal { nomination: NominatedNode::Keep, ..refusal });
-        self.queue.failed(attempt.ticket, step.now);
+        self.give_up(step, attempt.ticket, ALWAYS_LATE);
+    }
+
+    /// Ends an attempt in which nothing was found out, about the pod's nomination neither.
+    pub(super) fn give_up(&mut self, step: &mut Step<'_, impl LedgerAccess>, ticket: Ticket, why: &'static str) {
+        let refusal = Refusal::failed(ticket.pod().clone(), why);
+        self.report_error(step, &ticket, Refusal { nomination: NominatedNode::Keep, ..refusal });
+        self.queue.failed(ticket, step.now);
     }
 
     /// Acts on a decision made at `version`. Returns the attempt if it is to be made again.

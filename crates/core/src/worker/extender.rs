@@ -11,7 +11,7 @@
 //!
 //! `attempt`, `extender` and `preemption` know each other: `attempt` says why.
 
-use super::attempt::{Attempt, Refused, look};
+use super::attempt::{Attempt, Refused, TOO_LONG, look};
 use super::preemption::Unfinished;
 use super::{Step, Worker};
 use crate::cycle::{Decision, ExtenderFilterState, Scheduler, Turn};
@@ -168,22 +168,22 @@ impl VictimReplies {
                 })
             }
             Self::Failed(text) => Some(Ok(Outcome::Failed(text.clone()))),
-            Self::Complete(state) => Self::replied(state, scheduler, ledger, pod, (limits, work)),
+            Self::Complete(state) => Self::replied(state, scheduler, (ledger, limits), pod, (known, work)),
         }
     }
 
     fn replied(
         state: &ExtenderPreemptState,
         scheduler: &mut Scheduler,
-        ledger: &Ledger,
+        (ledger, limits): (&Ledger, &Limits<'_>),
         pod: &Arc<Pod>,
-        (limits, work): (&Limits<'_>, &mut Work),
+        (known, work): (&mut DryRuns, &mut Work),
     ) -> Option<Result<Outcome, Unfinished>> {
         let outcome = scheduler.pick(ledger, pod, state.candidates(ledger));
         // The victims were found before extenders were asked, and those that an extender named were not tried at all. A change on
         // the node does not matter as long as the plan is right: on a busy node and with a slow extender there is always one.
         if let Outcome::Evict(plan) = &outcome
-            && !scheduler.plan_holds(ledger, plan, limits, work)?
+            && !scheduler.plan_holds(ledger, plan, limits, (known, work))?
         {
             return Some(Err(Unfinished::Conflict(Conflict::NoLongerFits)));
         }
@@ -306,7 +306,7 @@ impl Worker {
     ) {
         self.trying = Some(attempt.ticket.pod().clone());
         let Self { scheduler, heaviest, .. } = self;
-        let (decision, version) = match turn {
+        let found = match turn {
             Turn::Wait => return,
             Turn::Ask => return self.ask(step, attempt, AskedAbout::Nodes(state)),
             Turn::Failed(text) => {
@@ -314,10 +314,11 @@ impl Worker {
                 self.refuse_failed(step, &attempt.ticket, text);
                 return self.queue.failed_by_extender(attempt.ticket, step.now);
             }
-            Turn::NoFit(no_fit) => (Ok(Decision::NoFit(no_fit)), state.seen()),
+            Turn::NoFit(no_fit) => Some((Ok(Decision::NoFit(no_fit)), state.seen())),
             Turn::LookFurther => look(step.ledger, heaviest, |l, work| scheduler.look_further(l, &state, work).map(Ok)),
             Turn::Settle => look(step.ledger, heaviest, |l, work| scheduler.settle(l, &state, work)),
         };
+        let Some((decision, version)) = found else { return self.give_up(step, attempt.ticket, TOO_LONG) };
         let again = match decision {
             Ok(decision) => {
                 self.note_decided(step, &mut attempt.ticket, &decision);

@@ -1,4 +1,4 @@
-use super::attempt::look;
+use super::attempt::look_on;
 use super::{ForeignBind, Step, Worker};
 use crate::cycle::{Hold, Holds};
 use crate::io::{NominatedNode, Refusal};
@@ -183,7 +183,7 @@ impl Worker {
         }
         if !undecided.is_empty() {
             let mut undecided = undecided.into_iter().peekable();
-            look(ledger, heaviest, |ledger, hold| {
+            look_on(ledger, heaviest, |ledger, hold| {
                 while let Some(entry) = undecided.peek() {
                     let refused = (entry.rejectors(), entry.refused_at());
                     // Also of a shape that was compared before.

@@ -12,7 +12,7 @@
 //!
 //! `attempt`, `extender` and `preemption` know each other: `attempt` says why.
 
-use super::attempt::{DeferredPanic, Refused, look};
+use super::attempt::{DeferredPanic, Refused, TOO_LONG, look};
 use super::extender::VictimReplies;
 use super::follow::missed_claim;
 use super::snapshot::Storm;
@@ -271,7 +271,7 @@ impl Worker {
         let bounds = self.bounds(step.now);
         let Self { scheduler, preemptions, heaviest, .. } = self;
         let mut known = DryRuns::default();
-        let (found, _) = look(step.ledger, heaviest, |ledger, work| {
+        let found = look(step.ledger, heaviest, |ledger, work| {
             let outcome = bounds
                 .limits(ledger, no_fit, |limits| replies.conclude(scheduler, ledger, pod, limits, (&mut known, work)));
             let outcome = match outcome? {
@@ -283,11 +283,14 @@ impl Worker {
             let pending = ledger.pending_preemption(&pod.uid).map(|pending| node == Some(&pending.node));
             Some(Ok((outcome, lost_to, pending)))
         });
+        let Some((found, _)) = found else {
+            return Ok((PostFilter::Not(format!("preemption: {TOO_LONG}.").into(), NominatedNode::Keep), *version));
+        };
         let (outcome, lost_to, pending) = found?;
         let result = match outcome {
             // The nomination ended meanwhile and its victims terminate all the same: no more are evicted there.
             Outcome::Evict(_) if pending == Some(true) => PostFilter::Not(WAITS.into(), NominatedNode::Keep),
-            Outcome::Evict(plan) => self.evict(step, plan, no_fit, lost_to, bounds)?,
+            Outcome::Evict(plan) => self.evict(step, plan, (no_fit, &mut known), lost_to, bounds)?,
             Outcome::NotHelpful(why) if pending.is_none() => PostFilter::Not(why.into(), NominatedNode::Clear),
             Outcome::NotHelpful(why) | Outcome::NotEligible(why) => PostFilter::Not(why.into(), NominatedNode::Keep),
             Outcome::Failed(why) => PostFilter::Not(why, NominatedNode::Keep),
@@ -332,7 +335,7 @@ impl Worker {
         &mut self,
         step: &Step<'_, impl LedgerAccess>,
         plan: EvictionProposal,
-        no_fit: &NoFit,
+        (no_fit, known): (&NoFit, &mut DryRuns),
         lost_to: Option<Str>,
         bounds: Bounds,
     ) -> Result<PostFilter, Unfinished> {
@@ -345,9 +348,8 @@ impl Worker {
             let before: FxHashSet<Str> = ledger.pods_on(plan.node).iter().map(|placed| placed.uid.clone()).collect();
             let still_valid = |ledger: &Ledger| {
                 let work = &mut Work::of_one_hold();
-                let check =
-                    || bounds.limits(ledger, no_fit, |limits| scheduler.plan_still_valid(ledger, &plan, limits, work));
-                panic.run(check).unwrap_or(false)
+                let holds = |limits: &Limits<'_>| scheduler.plan_still_valid(ledger, &plan, limits, (known, work));
+                panic.run(|| bounds.limits(ledger, no_fit, holds)).unwrap_or(false)
             };
             ledger.commit_eviction(&plan, still_valid).map(|evicting| (evicting, before))
         });

@@ -7,7 +7,7 @@
 //!
 //! Nothing is polled: the change log says when to look again, and the timeout is a timer.
 
-use super::attempt::look;
+use super::attempt::look_on;
 use super::measures::Part;
 use super::{Step, Worker};
 use crate::io::{AttemptId, Effect, NominateRequest, NominatedNode, VolumeRequest, VolumesOutcome};
@@ -204,7 +204,7 @@ impl Worker {
         let Self { volumes, heaviest, .. } = self;
         let mut found = Vec::new();
         let mut left = volumes.attempts.iter().peekable();
-        look(step.ledger, heaviest, |ledger, work| {
+        look_on(step.ledger, heaviest, |ledger, work| {
             while let Some((id, one)) = left.peek() {
                 work.take(one.work()).ok()?;
                 found.extend(ending(ledger, one, step.now).map(|ending| (**id, ending)));

@@ -196,6 +196,12 @@ impl Engine {
         self.0.about_to_bind(pod, is_live);
     }
 
+    /// Takes time that comparisons may have.
+    #[cfg(test)]
+    pub(super) fn spend_on_comparisons(&self, time: Duration) {
+        self.0.comparing.spend(time);
+    }
+
     /// The first `most` comparisons of a profile in mode DryRun with a number above `after`. `None` if it compares nothing here.
     pub fn comparisons(&self, profile: &str, after: u64, most: usize) -> Option<ShadowPage> {
         let handle = self.0.lock().get(profile)?.handle.clone();

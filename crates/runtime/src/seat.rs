@@ -115,3 +115,32 @@ impl Following {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use berth_core::ledger::Ledger;
+    use berth_core::testing;
+
+    struct Panics;
+
+    impl LedgerAccess for Panics {
+        fn read<R>(&self, _: impl FnOnce(&Ledger) -> R) -> R {
+            panic!("told to")
+        }
+        fn write<R>(&self, _: impl FnOnce(&mut Ledger) -> R) -> R {
+            panic!("told to")
+        }
+    }
+
+    #[test]
+    fn a_comparison_that_panics_is_counted_and_ends_nothing_else() {
+        let profile = CompiledProfile { mode: Mode::DryRun, ..CompiledProfile::default_preset("trial") };
+        let following = Following::new(Arc::new(profile), 1, Time::ZERO);
+        let binding = Binding { pod: Arc::new(testing::pending_pod("ns", "p")), node: "n".into(), at_unix_us: 0 };
+        for times in 1..3 {
+            following.compare(&Panics, &binding);
+            assert_eq!(lock(&following.log).totals().skipped(Skip::Failed), times);
+        }
+    }
+}

@@ -45,7 +45,7 @@ pub(super) struct Shared {
     /// Where ties between equally good nodes begin, and the key of the ledger's tables: different for each process.
     pub(super) seeds: RandomState,
     /// What is left of the time that comparisons may take.
-    comparing: Allowance,
+    pub(super) comparing: Allowance,
 }
 
 /// A profile's worker as the engine keeps it.

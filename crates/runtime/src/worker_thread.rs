@@ -27,6 +27,21 @@ const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 /// A worker that lived this long starts with the first pause again.
 const HEALTHY_AFTER: Duration = Duration::from_mins(10);
 
+/// How long a worker rests after its next panic.
+struct Rest(Duration);
+
+impl Rest {
+    fn after(&mut self, lived: Duration, suspicion: Suspicion) -> Duration {
+        if lived > HEALTHY_AFTER || suspicion != Suspicion::Ignored {
+            // One pod after the other is set apart: others need not wait for long.
+            self.0 = FIRST_PAUSE;
+        }
+        let pause = self.0;
+        self.0 = (pause * 2).min(LONGEST_PAUSE);
+        pause
+    }
+}
+
 /// A worker's life. A panic outside of the worker's own steps has no remedy here, and the process ends.
 pub(super) async fn live(shared: &Arc<Shared>, handle: &Arc<WorkerHandle>) {
     if let Err(panic) = AssertUnwindSafe(supervise(shared, handle)).catch_unwind().await {
@@ -38,7 +53,7 @@ pub(super) async fn live(shared: &Arc<Shared>, handle: &Arc<WorkerHandle>) {
 
 /// Runs a worker until it is stopped, and again after each panic.
 async fn supervise(shared: &Arc<Shared>, handle: &Arc<WorkerHandle>) {
-    let mut pause = FIRST_PAUSE;
+    let mut rest = Rest(FIRST_PAUSE);
     loop {
         handle.pulse.begin(shared.clock.now());
         let in_flight = shared.begin(handle);
@@ -57,10 +72,7 @@ async fn supervise(shared: &Arc<Shared>, handle: &Arc<WorkerHandle>) {
             return;
         }
         let suspicion = suspect.map_or(Suspicion::Ignored, |pod| suspect_pod(shared, handle, &pod));
-        if began.elapsed() > HEALTHY_AFTER || suspicion != Suspicion::Ignored {
-            // One pod after the other is set apart: others need not wait for long.
-            pause = FIRST_PAUSE;
-        }
+        let pause = rest.after(began.elapsed(), suspicion);
         tracing::error!(profile = %handle.name, message, pause_s = pause.as_secs(), "worker panicked");
         let again_at = shared.clock.now() + pause;
         handle.set_state(WorkerState::Failed { message, again_at });
@@ -70,7 +82,6 @@ async fn supervise(shared: &Arc<Shared>, handle: &Arc<WorkerHandle>) {
             return;
         }
         shared.tell_served_by(handle);
-        pause = (pause * 2).min(LONGEST_PAUSE);
         handle.update(|view| {
             view.restarts += 1;
             view.state = WorkerState::Running;
@@ -303,5 +314,23 @@ impl WorkerThread {
         self.handle.update(|view| view.snapshot = Some(snapshot));
         self.published = Some(now);
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_rests_longer_after_each_panic_of_no_known_pod() {
+        let soon = Duration::ZERO;
+        let mut rest = Rest(FIRST_PAUSE);
+        let pauses = [(); 8].map(|()| rest.after(soon, Suspicion::Ignored).as_secs());
+        assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60]);
+        for suspicion in [Suspicion::Noted, Suspicion::Held] {
+            assert_eq!(rest.after(soon, suspicion), FIRST_PAUSE, "one pod after the other is set apart");
+            assert_eq!(rest.after(soon, Suspicion::Ignored), FIRST_PAUSE * 2);
+        }
+        assert_eq!(rest.after(HEALTHY_AFTER * 2, Suspicion::Ignored), FIRST_PAUSE);
     }
 }

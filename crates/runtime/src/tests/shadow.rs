@@ -65,6 +65,18 @@ async fn what_was_never_seen_waiting_or_is_served_here_is_not_compared() {
 }
 
 #[tokio::test]
+async fn what_would_take_more_than_its_part_of_the_time_is_not_compared_but_counted() {
+    let bench = Bench::new();
+    bench.engine.run(dry_run("other")).unwrap();
+    bench.engine.apply(|ledger| ledger.apply_pod(others_pod("p")));
+    bench.engine.spend_on_comparisons(Duration::from_hours(1));
+    bench.bound_by_another(others_pod("p"), true);
+    let totals = bench.engine.worker("trial").unwrap().shadow.unwrap().totals;
+    assert_eq!((totals.compared(), totals.skipped(Skip::Behind)), (0, 1));
+    bench.engine.stop_all().await;
+}
+
+#[tokio::test]
 async fn another_spec_counts_from_nothing_and_another_mode_not_at_all() {
     let bench = Bench::new();
     bench.engine.run(dry_run("other")).unwrap();

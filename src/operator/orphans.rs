@@ -252,20 +252,36 @@ mod tests {
         assert!(found.len() == 10 && found.iter().all(|(_, _, nearest)| nearest.is_none()));
     }
 
+    fn in_namespace(namespace: &str, pod_name: &str, scheduler: &str) -> Pod {
+        let mut pod = named(pod_name, scheduler, 100);
+        pod.key.namespace = namespace.into();
+        pod
+    }
+
     #[test]
     fn namespaces_take_turns_with_names_that_are_compared() {
-        let in_namespace = |namespace: &str, pod_name: &str, scheduler: &str| {
-            let mut pod = named(pod_name, scheduler, 100);
-            pod.key.namespace = namespace.into();
-            pod
-        };
-        let mut pods: Vec<Pod> =
-            (0..1_000).map(|i| in_namespace("attacker", &format!("p{i}"), &format!("a{i:04}-binpack"))).collect();
-        pods.push(in_namespace("tenant", "p", "batch-binpak"));
+        let attackers = |i: usize| in_namespace("attacker", &format!("p{i}"), &format!("batch-binpack{i:04}"));
+        let mut pods: Vec<Pod> = (0..1_000).map(attackers).collect();
+        pods.push(in_namespace("tenant", "p", "spred"));
         let found = found(pods);
         let meant: Vec<_> = found.iter().filter(|(_, _, nearest)| nearest.is_some()).collect();
-        assert_eq!((found.len(), meant.len()), (1_001, 1));
-        assert_eq!(meant[0].0, "batch-binpak");
+        assert_eq!((found.len(), meant.len()), (1_001, COMPARED));
+        assert!(meant.iter().any(|(name, ..)| name == "spred"));
+    }
+
+    #[test]
+    fn with_more_namespaces_than_names_that_are_compared_each_has_its_turn() {
+        let count = COMPARED * 3;
+        let wait = |i: usize| Arc::new(in_namespace(&format!("n{i:03}"), "p", &format!("batch-binpack{i:03}")));
+        let pods: Vec<Arc<Pod>> = (0..count).map(wait).collect();
+        let meant = |look: usize| {
+            let now = NOW + TURN_US * i64::try_from(look).unwrap();
+            let found = find(&pods, &set(&["batch-binpack"]), &set(&[]), now);
+            found.into_iter().filter(|one| one.nearest.is_some()).map(|one| one.scheduler_name).collect::<Vec<_>>()
+        };
+        assert_eq!(meant(0).len(), COMPARED);
+        let all: BTreeSet<Str> = (0..count).flat_map(meant).collect();
+        assert_eq!(all.len(), count);
     }
 
     #[test]

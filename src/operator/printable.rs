@@ -94,6 +94,7 @@ pub(super) fn drop_lists(status: &mut Value) {
 mod tests {
     use super::*;
     use berth_api::{MisnamedPods, SchedulerProfileStatus, TopReason};
+    use serde_json::json;
 
     #[test]
     fn texts_of_others_are_one_line_of_bounded_length() {
@@ -132,6 +133,14 @@ mod tests {
         assert!(name.starts_with("a\\nxx") && name.chars().count() <= 253, "{}", name.len());
         assert_eq!(value["topReasons"][0]["reason"].as_str().unwrap().chars().count(), TEXT);
         assert_eq!(listed("unknownFields").len(), 2, "two that are equal once cut are one");
+    }
+
+    #[test]
+    fn of_list_items_with_equal_keys_the_first_stays() {
+        let schema = json!({"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]});
+        let mut list = json!([{"type": "a", "n": 1}, {"type": "b", "n": 2}, {"type": "a", "n": 3}]);
+        fit(&mut list, &schema);
+        assert_eq!(list, json!([{"type": "a", "n": 1}, {"type": "b", "n": 2}]));
     }
 
     #[test]

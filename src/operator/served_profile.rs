@@ -269,7 +269,27 @@ pub(super) fn abandoned_names(deleted: &ServedProfile, served_by_others: &[Str])
 
 #[cfg(test)]
 mod tests {
+    use super::super::claims::grant;
     use super::*;
+    use serde_json::{Value, json};
+
+    fn observed(generation: i64, spec: &Value) -> ObservedSpec {
+        let metadata = json!({"name": "batch", "uid": "u", "generation": generation, "resourceVersion": "1"});
+        let object = json!({"apiVersion": "scheduling.berth.dev/v1alpha1", "kind": "SchedulerProfile",
+            "metadata": metadata, "spec": spec});
+        ObservedSpec::read(serde_json::from_value(object).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn an_edit_that_is_refused_is_told_once() {
+        let good = ServedProfile::new(observed(1, &json!({"schedulerNames": ["batch"]})), None).compiled.served;
+        let bad = json!({"schedulerNames": ["batch"], "nodes": {"selector": {"matchLabels": {"a..b/c": "x"}}}});
+        let mut profile = ServedProfile::new(observed(2, &bad), good);
+        let grants = grant(vec![profile.claim().unwrap()], &Incumbents::new(), false);
+        let told = profile.refused_edit(&grants["batch"]).unwrap();
+        assert!(told.starts_with("generation 2 of the spec is refused"), "{told}");
+        assert_eq!(profile.refused_edit(&grants["batch"]), None);
+    }
 
     #[test]
     fn a_step_of_half_a_minute_hangs() {

@@ -391,6 +391,24 @@ async fn nothing_is_sent_for_a_node_that_was_deleted() {
 }
 
 #[tokio::test]
+async fn a_call_without_an_answer_for_a_node_that_was_deleted_since_may_land_for_a_while() {
+    let truth = Truth::unbound();
+    let mut rig = truth.rig_that_waits((Duration::from_mins(1), LANDS_WITHIN)).await;
+    let cluster = rig.cluster.clone();
+    let server = Server::start(move |_| {
+        cluster.node_deleted.store(true, Ordering::Relaxed);
+        Act::Reset
+    })
+    .await;
+    rig.configure(settings(&server.url(), SHORT * 20));
+    rig.bind(1);
+    assert_eq!(rig.outcome().await, BindOutcome::Unknown);
+    rig.read_back(2).await;
+    truth.bind("n1");
+    assert_eq!(rig.outcome().await, BindOutcome::Bound);
+}
+
+#[tokio::test]
 async fn a_panic_after_a_call_leaves_the_outcome_unknown_until_the_pod_is_read_back() {
     let server = Server::start(|_| Act::Json(json!({}))).await;
     let truth = Truth::unbound();

@@ -166,9 +166,6 @@ impl ExtenderBind<'_> {
     async fn run(&self, unknown: impl FnOnce() + Send) -> Option<BindOutcome> {
         let why = loop {
             self.wait_for_gate().await;
-            if !self.recheck.is_same_node(self.request) && !self.closing.is_cancelled() {
-                return (!self.ticket.is_revoked()).then(|| self.node_gone());
-            }
             let Err(failure) = self.call().await else { return self.confirm(unknown).await };
             let message = failure.error.message.to_string();
             match meaning(&failure) {

@@ -173,6 +173,60 @@ async fn a_pod_that_is_not_kept_for_its_size_is_read_for_its_call() {
     assert_eq!(rig.clients.reserved_bytes("prof"), 0);
 }
 
+/// A scripted API server whose pods have so many bytes, and how many of them were read at once at most.
+async fn rig_with_pods_of(bytes: usize) -> (Rig, Arc<AtomicUsize>) {
+    let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let peak = most.clone();
+    let rig = Rig::with(super::testing::local(), move |asked| {
+        most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        let now = now.clone();
+        async move {
+            // Whoever may read as well does so meanwhile.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            now.fetch_sub(1, Ordering::SeqCst);
+            let name = asked.path.rsplit('/').next().unwrap();
+            let annotations = json!({"a": "x".repeat(bytes)});
+            let meta = json!({"name": name, "uid": format!("uid-{name}"), "annotations": annotations});
+            berth_testing::Reply::json(200, json!({"metadata": meta}))
+        }
+    });
+    (rig.await, peak)
+}
+
+fn preempt(victims: usize) -> ExtenderQuestion {
+    let victims = (0..victims).map(|i| Str::from(format!("uid-v{i}"))).collect();
+    ExtenderQuestion::Preempt { candidates: vec![NodeVictims { node: "n1".into(), victims, budget_violations: 0 }] }
+}
+
+#[tokio::test]
+async fn victims_count_towards_what_the_calls_of_a_profile_may_hold() {
+    let server = Server::start(echo).await;
+    let (mut rig, _) = rig_with_pods_of(1 << 20).await;
+    rig.configure(Settings { form: NodePayload::Full, ..settings(&server.url(), SOON) });
+    let (kind, message) = rig.fails("p", preempt(20)).await;
+    assert_eq!(kind, ExtenderErrorKind::Busy);
+    assert!(message.starts_with("a victim could not be read for the extender: it has 104"), "{message}");
+    assert!(server.asked().is_empty());
+    assert_eq!(rig.clients.reserved_bytes("prof"), 0);
+}
+
+#[tokio::test]
+async fn all_calls_of_a_profile_read_eight_objects_at_once() {
+    let server = Server::start(|_| Act::Json(json!({"NodeNameToMetaVictims": {}}))).await;
+    let (mut rig, peak) = rig_with_pods_of(1).await;
+    rig.configure(Settings { form: NodePayload::Full, ..settings(&server.url(), SOON) });
+    for attempt in 1..4 {
+        let (attempt, extender) = (AttemptId(attempt), "ext".into());
+        let ask = ExtenderRequest { attempt, extender, pod: rig.pod("p"), question: preempt(12) };
+        rig.clients.ask(WORKER, "prof", ask);
+    }
+    for _ in 1..4 {
+        let Input::ExtenderAnswered { answer, .. } = rig.next().await else { panic!("no answer") };
+        answer.unwrap();
+    }
+    assert_eq!(peak.load(Ordering::SeqCst), 8);
+}
+
 fn faults() -> Vec<(Act, ExtenderErrorKind, &'static str)> {
     vec![
         (Act::Hang, ExtenderErrorKind::Timeout, "no answer within 300 ms"),

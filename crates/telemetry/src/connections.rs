@@ -287,7 +287,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_that_does_not_end_is_cut_off() {
-        let address = start(Limits { header: Duration::from_millis(100), ..Limits::default() });
+        let address = start(Limits { header: Duration::from_millis(100), ..limits(64) });
         let mut silent = TcpStream::connect(address).await.unwrap();
         let mut half = TcpStream::connect(address).await.unwrap();
         half.write_all(b"GET / HTTP/1.1\r\nHost: be").await.unwrap();
@@ -365,5 +365,19 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.unwrap();
         listener.accept().await.unwrap();
+        if std::net::TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_ok() {
+            TcpStream::connect((Ipv6Addr::LOCALHOST, port)).await.unwrap();
+            listener.accept().await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn the_kernel_keeps_little_of_an_answer_that_is_not_read() {
+        let listener = listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (accepted, _) = listener.accept().await.unwrap();
+        let kept = TcpSocket::from_std_stream(accepted.into_std().unwrap()).send_buffer_size().unwrap();
+        // Linux doubles what is asked for.
+        assert!(kept <= 2 * SEND_BUFFER, "{kept}");
     }
 }

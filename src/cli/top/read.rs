@@ -390,6 +390,13 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn nor_does_what_is_no_name_of_a_namespace() {
+        let (mut reader, _shared) = read(&cluster(200, "berth-0_3f2a9c1e-77ab01cd").await).await;
+        let refused = reader.scrape("home/../secrets").await.err().unwrap().to_string();
+        assert_eq!(refused, "home/../secrets is no namespace: give --namespace");
+    }
+
+    #[tokio::test]
     async fn a_token_goes_over_https_or_stays_on_this_machine() {
         let file = std::env::temp_dir().join(format!("berth-top-token-{}", std::process::id()));
         std::fs::write(&file, "secret\n").unwrap();

@@ -1,5 +1,6 @@
 //! A control plane with the chart installed, and the one whose operator the themes share.
 
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -52,6 +53,11 @@ pub(crate) fn serving(plane: &ControlPlane, pod_name: &str, args: &[&str]) -> Op
     operator
 }
 
+/// An address on which nobody listens at this moment.
+pub(crate) fn free_address() -> SocketAddr {
+    TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap()
+}
+
 /// Sends SIGTERM, as a kubelet does.
 pub(crate) fn terminate(operator: &Operator) {
     send_signal(operator, "TERM");
@@ -73,6 +79,8 @@ pub(crate) fn namespace(plane: &ControlPlane, name: &str) {
 /// binary ends.
 pub(crate) struct Shared {
     pub(crate) operator: Operator,
+    /// Where its pages for people who look inside are.
+    pub(crate) debug: SocketAddr,
     pub(crate) plane: ControlPlane,
 }
 
@@ -83,8 +91,10 @@ pub(crate) fn shared() -> &'static Shared {
         let plane = ControlPlane::start(&Options::default()).unwrap();
         let protected = format!("admissionPolicy.enabled=true,admissionPolicy.protectedNamespaces={{{PROTECTED}}}");
         install_chart(&plane, &["--set", &protected]);
-        let operator =
-            serving(&plane, "berth-shared", &["--extender-allow-http=127.0.0.1", "--extender-allow-host=127.0.0.1"]);
-        Shared { operator, plane }
+        let debug = free_address();
+        let pages = format!("--debug-address={debug}");
+        let here = ["--extender-allow-http=127.0.0.1", "--extender-allow-host=127.0.0.1", &pages];
+        let operator = serving(&plane, "berth-shared", &here);
+        Shared { operator, debug, plane }
     })
 }

@@ -1,11 +1,11 @@
 //! The pages that look into a running operator, and what its audit finds on a real API server while others change it: nothing.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 
 use serde_json::Value;
 
-use crate::cluster::{shared, start};
+use crate::cluster::{free_address, send_signal, shared, start};
 use crate::{LATER, SOON};
 
 /// The answer to a request, head and body.
@@ -22,11 +22,41 @@ fn get(address: SocketAddr, path: &str, host: &str) -> std::io::Result<(String, 
     send(address, &format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n"))
 }
 
+/// What changes with the level of the log.
+fn put_level(address: SocketAddr, level: &str) -> String {
+    let length = level.len();
+    let put = format!("PUT /debug/flags/v HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {length}\r\n\r\n{level}");
+    send(address, &put).unwrap().1
+}
+
+/// All that the shared operator shows of itself to people who look inside: its pages about `profile`, and its whole log once `act` has
+/// happened at level debug and SIGUSR2 was sent.
+pub(crate) fn all_that_is_shown(profile: &str, act: impl FnOnce()) -> String {
+    let shared = shared();
+    put_level(shared.debug, "debug");
+    act();
+    let of_profile = ["/debug/queue", "/debug/shadow"].map(|page| format!("{page}?profile={profile}"));
+    let pages = ["/statusz", "/flagz", "/configz", "/debug/queue", "/debug/audit"].map(str::to_owned);
+    let shown: Vec<String> = pages
+        .iter()
+        .chain(&of_profile)
+        .map(|path| get(shared.debug, path, "localhost").unwrap())
+        .map(|(head, body)| head + &body)
+        .collect();
+    let log = || std::fs::read_to_string(shared.operator.process.log()).unwrap();
+    let ended = |text: &str| text.matches("dump of the state: end").count();
+    let before = ended(&log());
+    send_signal(&shared.operator, "USR2");
+    shared.plane.wait_for("the dump", LATER, || Ok((ended(&log()) > before).then_some(()))).unwrap();
+    put_level(shared.debug, "info");
+    shown.concat() + &log()
+}
+
 /// A replica that stands by has everything read, and is audited as the leader is.
 #[test]
 fn an_audit_of_a_busy_cluster_finds_nothing_and_the_pages_are_for_this_machine() {
     let plane = &shared().plane;
-    let address = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
+    let address = free_address();
     let debug = format!("--debug-address={address}");
     let _operator = start(plane, "berth-audited", &["--audit-interval=10s", &debug]);
     plane.wait_for("the pages", SOON, || Ok(get(address, "/", "localhost").ok())).unwrap();
@@ -43,8 +73,7 @@ fn an_audit_of_a_busy_cluster_finds_nothing_and_the_pages_are_for_this_machine()
         let (head, body) = get(address, path, "localhost:8082").unwrap();
         assert!(head.starts_with("HTTP/1.1 200") && body.contains(said), "{path}: {head} {body}");
     }
-    let put = "PUT /debug/flags/v HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 5\r\n\r\ndebug";
-    assert!(send(address, put).unwrap().1.starts_with("debug (was info)"));
+    assert!(put_level(address, "debug").starts_with("debug (was info)"));
 
     let audited = plane.wait_for("an audit of every kind", LATER, || {
         let page: Value = serde_json::from_str(&get(address, "/debug/audit", "[::1]")?.1)?;

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::SOON;
 use crate::cluster::HOME;
+use crate::debug::all_that_is_shown;
 use crate::objects::{condition, pod_path, wait_event};
 use crate::world::World;
 
@@ -238,6 +239,25 @@ fn tls_with_an_authority_a_client_certificate_and_a_token_that_are_named_by_refe
     world.bound("a");
     world.reason("ExtendersHealthy", "AllHealthy");
     assert!(world.plane.api.get(&pod_path("ext-tls", "a")).unwrap()["spec"]["nodeName"].is_string());
+    let shown = all_that_is_shown("ext-tls", || {
+        let (slow, extender) = plain("ext-slow", 1, |_| {});
+        extender.rule(&json!({"delay": "300ms"})).unwrap();
+        slow.pod("a", "100m", |_| {});
+        slow.bound("a");
+        let log = || std::fs::read_to_string(slow.operator.process.log()).unwrap();
+        let is_told =
+            || Ok(log().lines().any(|l| l.contains("slow attempt") && l.contains("ext-slow/a")).then_some(()));
+        slow.plane.wait_for("the slow attempt to be told", SOON, is_told).unwrap();
+        world.pod("at-debug", "100m", |_| {});
+        world.bound("at-debug");
+    });
+    for said in ["https://", "dump: worker", "dump: node", "node chosen"] {
+        assert!(shown.contains(said), "{said} is not shown");
+    }
+    let key = certificates.text("client.key");
+    for secret in ["s3cret", "czNjcmV0", key.lines().nth(1).unwrap()] {
+        assert!(!shown.contains(secret), "a secret is shown");
+    }
     // Withdrawn, it is used no more.
     let token = format!("/api/v1/namespaces/{HOME}/secrets/ext-tls-token");
     let withdrawn = json!({"metadata": {"annotations": {"scheduling.berth.dev/extender-profiles": "another"}}});

@@ -34,7 +34,7 @@ impl Drop for World {
 impl World {
     /// A corner with a namespace, and nothing in it.
     pub(crate) fn new(name: &str) -> Self {
-        let cluster::Shared { operator, plane } = shared();
+        let cluster::Shared { operator, plane, .. } = shared();
         namespace(plane, name);
         Self { name: name.to_owned(), plane, operator }
     }

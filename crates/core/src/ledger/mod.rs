@@ -58,7 +58,9 @@ pub use pods::{PodState, PodsFrom, oldest_first};
 pub use scalars::ScalarId;
 pub use terms::{OfTopology, PlacedTerms, TermIndex};
 pub use topology::{DomainId, Topology};
-pub(crate) use volumes::is_meant_for;
+#[cfg(test)]
+pub(crate) use volumes::COMPARED_CAPACITIES;
+pub(crate) use volumes::{ClassCapacities, is_meant_for};
 pub use volumes::{PlacedVolumes, VolumePlan, VolumeTable};
 pub use workloads::Workloads;
 

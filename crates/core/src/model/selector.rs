@@ -162,6 +162,11 @@ impl NodeTest {
         }
     }
 
+    /// How many comparisons [`Self::matches`] may take.
+    pub fn comparisons(&self) -> usize {
+        LOOK_UP + steps(self.values.len())
+    }
+
     fn compares(&self, value: Option<&Str>, passes: impl Fn(i64, i64) -> bool) -> bool {
         let own = value.and_then(|v| v.parse::<i64>().ok());
         let given = self.values.first().and_then(|v| v.parse::<i64>().ok());
@@ -189,7 +194,7 @@ impl NodeSelectorTerm {
 
     /// How many comparisons [`Self::matches`] may take.
     pub fn comparisons(&self) -> usize {
-        self.names.len() + self.expressions.iter().map(|test| LOOK_UP + steps(test.values.len())).sum::<usize>()
+        self.names.len() + self.expressions.iter().map(NodeTest::comparisons).sum::<usize>()
     }
 }
 

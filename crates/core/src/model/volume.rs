@@ -93,6 +93,11 @@ impl VolumeAffinity {
     pub fn matches(&self, labels: &Labels) -> bool {
         self.terms.iter().any(|tests| tests.iter().all(|test| test.matches(labels)))
     }
+
+    /// How many comparisons [`Self::matches`] may take.
+    pub fn comparisons(&self) -> usize {
+        self.terms.iter().flatten().map(NodeTest::comparisons).sum()
+    }
 }
 
 /// An in-tree volume on nodes that have migrated to its CSI driver.

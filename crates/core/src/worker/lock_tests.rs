@@ -9,8 +9,8 @@ use crate::limits::{
     SELECTOR_VALUES_PER_POD, WORK_PER_CLAIM, WORK_PER_HOLD,
 };
 use crate::model::{
-    LabelSelector, NodeSelector, NodeSelectorTerm, NodeTest, NodeTestOperator, PersistentVolumeClaim, Plugin,
-    PluginSet, PodDisruptionBudget, PodShape, Requirement, RequirementOperator,
+    ClaimKey, CsiDriver, CsiStorageCapacity, LabelSelector, NodeSelector, NodeSelectorTerm, NodeTest, NodeTestOperator,
+    PersistentVolumeClaim, Plugin, PluginSet, PodDisruptionBudget, PodShape, Quantity, Requirement, RequirementOperator,
 };
 use crate::plugins::inter_pod_affinity::testing::{labelled, term};
 use crate::preemption::COMPARED;
@@ -332,6 +332,40 @@ fn volumes_that_claims_may_get_are_sought_in_parts() {
     let parts = (claims * (WORK_PER_CLAIM + volumes)).div_ceil(WORK_PER_HOLD);
     let look = worker.heaviest_look();
     assert!(parts > 2 && look.holds >= parts && look.work < 2 * WORK_PER_HOLD, "{parts} parts: {look:?}");
+}
+
+/// No label finds them.
+#[test]
+fn capacities_that_exclude_nodes_are_compared_with_each_node_in_parts() {
+    let (nodes, capacities) = (60, 3_000);
+    let ledger = Counted::with_nodes(nodes);
+    {
+        let mut ledger = ledger.ledger.borrow_mut();
+        ledger.apply_storage_class(waiting_class("made", "driver"));
+        ledger.apply_csi_driver(CsiDriver { name: "driver".into(), storage_capacity: true });
+        for i in 0..capacities {
+            let operator = RequirementOperator::NotIn;
+            let elsewhere = Requirement { key: "zone".into(), operator, values: vec!["z".into()] };
+            ledger.apply_csi_capacity(CsiStorageCapacity {
+                namespace: "default".into(),
+                name: format!("s{i}").into(),
+                class: "made".into(),
+                nodes: Some(LabelSelector { requirements: vec![elsewhere] }),
+                limit: Some(1),
+            });
+        }
+        ledger.apply_claim(claim("c", "made", 1));
+        ledger.apply_pod(using("p", &["c"]));
+    }
+    let mut profile = CompiledProfile::default_preset("test");
+    profile.preemption.enabled = false;
+    let mut worker = worker(profile);
+    let mut effects = Vec::new();
+    worker.step(Time::ZERO, &mut Vec::new(), &ledger, &mut effects);
+    let parts = (nodes * capacities / COMPARISONS_PER_WORK).div_ceil(WORK_PER_HOLD);
+    let look = worker.heaviest_look();
+    assert!(parts > 1 && look.holds >= parts && look.work < 2 * WORK_PER_HOLD, "{parts} parts: {look:?}");
+    assert!(format!("{effects:?}").contains("Refuse"), "{effects:?}");
 }
 
 /// A profile that holds the pods of tests.

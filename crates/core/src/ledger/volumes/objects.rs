@@ -2,6 +2,7 @@
 
 use super::assumed::{AssumedClaims, AssumedVolumes};
 use super::attached::{Attached, By};
+use super::capacities::Capacities;
 use super::uses::Uses;
 use crate::ledger::keyed::{HashKey, KeyedMap};
 use crate::ledger::{Change, Ledger, NodeId, PodState, VolumeChange, parts, remove_from_group};
@@ -36,10 +37,7 @@ pub struct VolumeTable {
     classes: FxHashMap<Str, Arc<StorageClass>>,
     csi_nodes: FxHashMap<Str, Arc<CsiNode>>,
     drivers: FxHashMap<Str, CsiDriver>,
-    /// By class, namespace and name.
-    capacities: FxHashMap<Str, BTreeMap<(Str, Str), CsiStorageCapacity>>,
-    /// The class of each capacity.
-    capacity_classes: KeyedMap<(Str, Str), Str>,
+    pub(super) capacities: Capacities,
     attachments: FxHashMap<Str, Attachment>,
     attachments_of: Index<Str>,
     attachments_on: Index<Str>,
@@ -60,7 +58,7 @@ impl VolumeTable {
         Self {
             claims: key.map(),
             claims_of: key.map(),
-            capacity_classes: key.map(),
+            capacities: Capacities::new(key),
             attachments_of: key.map(),
             attachments_on: key.map(),
             uses: Uses::new(key),
@@ -95,11 +93,6 @@ impl VolumeTable {
         self.drivers.get(name)
     }
 
-    /// The CSIStorageCapacities of `class` in the order of their names.
-    pub fn capacities(&self, class: &str) -> impl Iterator<Item = &CsiStorageCapacity> {
-        self.capacities.get(class).into_iter().flat_map(BTreeMap::values)
-    }
-
     /// What a claim counts as against attach limits: its volume, or while it is unbound a volume of its own, of its class's
     /// provisioner. After `getCSIDriverInfo` in `pkg/scheduler/framework/plugins/nodevolumelimits/csi.go`.
     pub fn counts_as(&self, key: &ClaimKey) -> Option<Attachable> {
@@ -129,12 +122,15 @@ impl VolumeTable {
         for attachment in self.attachments.values() {
             copy.set_attachment(attachment.object.clone(), None);
         }
+        for capacity in self.capacities.objects() {
+            copy.capacities.set(capacity.clone());
+        }
         copy
     }
 
     /// What [`copy_of_objects`](Self::copy_of_objects) makes anew; for audits.
     fn indexes(&self) -> impl PartialEq + Debug {
-        (&self.by_class, &self.claims_of, &self.attachments_of, &self.attachments_on)
+        (&self.by_class, &self.claims_of, &self.attachments_of, &self.attachments_on, &self.capacities.by_class)
     }
 
     fn set_volume(&mut self, volume: Arc<PersistentVolume>) -> Option<Arc<PersistentVolume>> {
@@ -187,11 +183,6 @@ impl VolumeTable {
         self.assumed_claims.end(key);
         self.recount(key);
         true
-    }
-
-    fn take_capacity(&mut self, key: &(Str, Str)) -> Option<CsiStorageCapacity> {
-        let class = self.capacity_classes.remove(key)?;
-        remove_from_group(&mut self.capacities, &class, key)
     }
 
     fn set_attachment(&mut self, object: VolumeAttachment, node: Option<NodeId>) {
@@ -387,20 +378,19 @@ impl Ledger {
     }
 
     pub fn apply_csi_capacity(&mut self, capacity: CsiStorageCapacity) {
-        let key = (capacity.namespace.clone(), capacity.name.clone());
-        let known = self.volumes.take_capacity(&key);
-        let grew = known.as_ref().is_none_or(|known| known.limit < capacity.limit || known.nodes != capacity.nodes);
-        let same = known.as_ref() == Some(&capacity);
-        self.volumes.capacity_classes.insert(key.clone(), capacity.class.clone());
-        self.volumes.capacities.entry(capacity.class.clone()).or_default().insert(key, capacity);
-        if !same {
-            self.volumes_changed(if grew { VolumeChange::CapacityGrew } else { VolumeChange::CapacityChanged });
+        let capacities = &mut self.volumes.capacities;
+        let known = capacities.get(&(capacity.namespace.clone(), capacity.name.clone()));
+        if known == Some(&capacity) {
+            return;
         }
+        let grew = known.is_none_or(|known| known.limit < capacity.limit || known.nodes != capacity.nodes);
+        capacities.set(capacity);
+        self.volumes_changed(if grew { VolumeChange::CapacityGrew } else { VolumeChange::CapacityChanged });
     }
 
     pub fn delete_csi_capacity(&mut self, identity: &str) {
         let (namespace, name) = parts(identity);
-        if self.volumes.take_capacity(&(namespace.into(), name.into())).is_some() {
+        if self.volumes.capacities.remove(&(namespace.into(), name.into())) {
             self.volumes_changed(VolumeChange::CapacityChanged);
         }
     }

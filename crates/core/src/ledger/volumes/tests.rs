@@ -1,6 +1,9 @@
 use crate::cycle::{Decision, Scheduler};
 use crate::ledger::{Ledger, PodState};
-use crate::model::{CsiNode, PersistentVolume, PersistentVolumeClaim, Pod, PodVolume, StorageClass, VolumeAttachment};
+use crate::model::{
+    CsiNode, CsiStorageCapacity, LabelSelector, Labels, PersistentVolume, PersistentVolumeClaim, Pod, PodVolume,
+    Requirement, RequirementOperator, StorageClass, Str, VolumeAttachment,
+};
 use crate::profile::CompiledProfile;
 use crate::volume_testing::{
     claim, csi, csi_node, mounting, named, node_in, on, only_in, reference, volume, waiting_class,
@@ -42,6 +45,13 @@ enum Event {
         node: u8,
     },
     NoAttachment(u8),
+    Capacity {
+        at: u8,
+        class: u8,
+        form: u8,
+        limit: u8,
+    },
+    NoCapacity(u8),
     Node(u8),
     NoNode(u8),
     Placed {
@@ -88,6 +98,13 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
         (0..3_u8).prop_map(Event::NoCsiNode),
         (few(), few(), 0..3_u8).prop_map(|(at, of, node)| Event::Attachment { at, of, node }),
         few().prop_map(Event::NoAttachment),
+        (few(), 0..2_u8, 0..10_u8, 0..4_u8).prop_map(|(at, class, form, limit)| Event::Capacity {
+            at,
+            class,
+            form,
+            limit
+        }),
+        few().prop_map(Event::NoCapacity),
         (0..3_u8).prop_map(Event::Node),
         (0..3_u8).prop_map(Event::NoNode),
         (few(), 0..3_u8, [few(), few()], any::<bool>()).prop_map(|(at, node, claims, ephemeral)| Event::Placed {
@@ -130,6 +147,51 @@ fn claim_of(at: u8, class: u8, to: u8, version: u8, selected: u8) -> PersistentV
     }
 }
 
+fn capacity_of(at: u8, class: u8, form: u8, limit: u8) -> CsiStorageCapacity {
+    let test = |key: &str, operator, values: &[&str]| Requirement {
+        key: key.into(),
+        operator,
+        values: values.iter().map(|value| Str::from(*value)).collect(),
+    };
+    let is = |key: &str, value: &str| test(key, RequirementOperator::In, &[value]);
+    let requirements = match form {
+        0 => vec![],
+        1 => vec![is("zone", "z0")],
+        2 => vec![is("zone", "z1")],
+        3 => vec![is("zone", "z1"), is("kubernetes.io/hostname", "n1")],
+        4 => vec![is("kubernetes.io/hostname", "n2"), is("zone", "z2")],
+        5 => vec![is("zone", "z0"), is("zone", "z1")],
+        6 => vec![test("zone", RequirementOperator::In, &["z0", "z2"])],
+        7 => vec![is("zone", "z0"), test("zone", RequirementOperator::Exists, &[])],
+        _ => vec![test("zone", RequirementOperator::NotIn, &["z1"])],
+    };
+    CsiStorageCapacity {
+        namespace: "default".into(),
+        name: format!("k{at}").into(),
+        class: format!("s{class}").into(),
+        nodes: (form < 9).then_some(LabelSelector { requirements }),
+        limit: (limit > 0).then_some(i64::from(limit)),
+    }
+}
+
+/// What the capacities of a class come to on nodes of each kind, found by looking at all.
+fn compare_capacities(ledger: &Ledger) -> Result<(), String> {
+    for (class, zone, host) in
+        [("s0", "z0", "n0"), ("s0", "z1", "n1"), ("s1", "z1", "n0"), ("s1", "z2", "n2"), ("s1", "", "n1")]
+    {
+        let zone = (!zone.is_empty()).then_some(("zone", zone));
+        let labels: Labels = zone.into_iter().chain([("kubernetes.io/hostname", host)]).collect();
+        let all = ledger.volumes.capacities.objects().filter(|capacity| &*capacity.class == class);
+        let there = all.filter(|capacity| capacity.nodes.as_ref().is_some_and(|nodes| nodes.matches(&labels)));
+        let naive = there.filter_map(|capacity| capacity.limit).max();
+        let kept = ledger.volumes().capacities(class).and_then(|of_class| of_class.largest(&labels));
+        if kept != naive {
+            return Err(format!("{class} on {labels:?}: {kept:?}, the largest is {naive:?}"));
+        }
+    }
+    Ok(())
+}
+
 fn mounted(at: u8, claims: [u8; 2], ephemeral: bool) -> Pod {
     let mut volumes: Vec<PodVolume> = claims.iter().map(|claim| named(&format!("c{claim}"))).collect();
     if ephemeral {
@@ -163,6 +225,8 @@ fn apply_object(ledger: &mut Ledger, event: &Event) {
             volume: Some(format!("v{of}").into()),
         }),
         Event::NoAttachment(at) => ledger.delete_volume_attachment(&format!("a{at}")),
+        Event::Capacity { at, class, form, limit } => ledger.apply_csi_capacity(capacity_of(at, class, form, limit)),
+        Event::NoCapacity(at) => ledger.delete_csi_capacity(&format!("default/k{at}")),
         Event::Node(at) => ledger.apply_node(&node_in(&format!("n{at}"), &format!("z{at}"))),
         Event::NoNode(at) => ledger.delete_node(&format!("n{at}")),
         _ => {}
@@ -205,7 +269,7 @@ proptest! {
         for event in &events {
             apply_object(&mut ledger, event);
             apply_pod(&mut ledger, event);
-            if let Err(wrong) = ledger.audit() {
+            if let Err(wrong) = ledger.audit().and_then(|()| compare_capacities(&ledger)) {
                 return Err(TestCaseError::fail(format!("after {event:?}: {wrong}")));
             }
         }

@@ -1,10 +1,11 @@
 //! Pods with many claims beside many volumes.
 
 use crate::cycle::{Decision, Scheduler};
-use crate::ledger::Ledger;
+use crate::ledger::{COMPARED_CAPACITIES, Ledger};
+use crate::model::{CsiDriver, CsiStorageCapacity, LabelSelector, Labels};
 use crate::plugins::Work;
 use crate::profile::CompiledProfile;
-use crate::volume_testing::{claim, node_in, using, volume, waiting_class};
+use crate::volume_testing::{GIB, answers, claim, node_in, using, volume, waiting_class};
 use std::sync::Arc;
 
 #[test]
@@ -37,4 +38,34 @@ fn volumes_are_sought_where_the_last_look_ended_and_anew_once_one_changes() {
     let Decision::Place(proposal) = found else { panic!("it fits") };
     let volumes: Vec<&str> = proposal.volumes.bindings.iter().map(|(_, volume)| &**volume).collect();
     assert_eq!(volumes, ["v06", "v09"], "the smallest, without the one that went and the one that grew");
+}
+
+/// A driver of volumes on nodes' own disks reports a capacity for each node.
+#[test]
+fn a_node_is_asked_for_its_own_capacity_alone_and_once_for_all_claims() {
+    let mut ledger = Ledger::new();
+    let (nodes, claims) = (40, 512);
+    ledger.apply_storage_class(waiting_class("made", "driver"));
+    ledger.apply_csi_driver(CsiDriver { name: "driver".into(), storage_capacity: true });
+    for i in 0..nodes {
+        let node = format!("n{i:02}");
+        ledger.apply_node(&node_in(&node, "z"));
+        let labels: Labels = [("kubernetes.io/hostname", &*node)].into_iter().collect();
+        ledger.apply_csi_capacity(CsiStorageCapacity {
+            namespace: "default".into(),
+            name: format!("of-{node}").into(),
+            class: "made".into(),
+            nodes: Some(LabelSelector::from(&labels)),
+            limit: Some(if i == 7 { GIB } else { 9 * GIB }),
+        });
+    }
+    let names: Vec<String> = (0..claims).map(|c| format!("c{c}")).collect();
+    for name in &names {
+        ledger.apply_claim(claim(name, "made", 2));
+    }
+    COMPARED_CAPACITIES.set(0);
+    let answers = answers(&ledger, &using("p", &names.iter().map(String::as_str).collect::<Vec<_>>()));
+    assert!(COMPARED_CAPACITIES.get() <= 2 * nodes, "{} comparisons", COMPARED_CAPACITIES.get());
+    assert_eq!(answers.matches("fits").count(), nodes - 1, "{answers}");
+    assert!(answers.contains("n07: VolumeBinding: node(s) did not have enough free storage"), "{answers}");
 }

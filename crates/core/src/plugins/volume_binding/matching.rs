@@ -13,9 +13,7 @@ use std::sync::Arc;
 /// A claim that waits, and the volumes that it may get on some node.
 #[derive(Debug)]
 pub(super) struct Candidates<'t> {
-    claim: &'t PersistentVolumeClaim,
-    /// Whether another volume of the pod names the claim, and stands before this one.
-    repeated: bool,
+    wanted: Unmatched<'t>,
     volumes: Arc<Volumes>,
 }
 
@@ -94,20 +92,18 @@ pub(crate) struct Sought {
 }
 
 impl Sought {
-    /// The volumes for each of the claims, of which it is said whether they were there before.
+    /// The volumes for each of the claims.
     pub(super) fn candidates<'t>(
         &mut self,
         table: &VolumeTable,
-        waiting: &[(&'t PersistentVolumeClaim, bool)],
+        waiting: &[Unmatched<'t>],
         work: &mut Work,
     ) -> Result<Vec<Candidates<'t>>, Stop> {
-        for (claim, _) in waiting.iter().skip(self.done.len()) {
+        for Unmatched { claim, .. } in waiting.iter().skip(self.done.len()) {
             self.seek(table, claim, work)?;
         }
         let found = waiting.iter().zip(&self.done);
-        Ok(found
-            .map(|(&(claim, repeated), volumes)| Candidates { claim, repeated, volumes: volumes.clone() })
-            .collect())
+        Ok(found.map(|(wanted, volumes)| Candidates { wanted: *wanted, volumes: volumes.clone() }).collect())
     }
 
     fn seek(&mut self, table: &VolumeTable, claim: &PersistentVolumeClaim, work: &mut Work) -> Result<(), Stop> {
@@ -224,28 +220,30 @@ pub(super) fn find<'t>(
     plan: &mut VolumePlan,
 ) -> Result<Vec<Unmatched<'t>>, Str> {
     let (mut chosen, mut unmatched) = (Chosen::default(), Vec::new());
-    for candidates in all {
-        let Candidates { claim, repeated, .. } = *candidates;
+    for Candidates { wanted, volumes } in all {
+        let Unmatched { claim, repeated, .. } = *wanted;
         if let ClaimSelector::Broken(text) = &claim.selector {
             return Err(format!("error creating internal label selector for claim: {}: {text}", claim.key).into());
         }
-        match candidates.volumes.choose(labels, &chosen) {
+        match volumes.choose(labels, &chosen) {
             Some(volume) => {
                 chosen.add(volume);
                 if !repeated {
                     plan.bindings.push((claim.key.clone(), volume.name.clone()));
                 }
             }
-            None => unmatched.push(Unmatched { claim, repeated }),
+            None => unmatched.push(*wanted),
         }
     }
     Ok(unmatched)
 }
 
-/// A claim whose volume is to be made.
+/// A claim that waits for a volume.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Unmatched<'t> {
     pub(super) claim: &'t PersistentVolumeClaim,
-    /// Whether the claim was there before, matched or not.
+    /// The place of its class.
+    pub(super) class: usize,
+    /// Whether another volume of the pod names the claim, and stands before this one: then the claim is matched or not already.
     pub(super) repeated: bool,
 }

@@ -5,6 +5,7 @@
 mod hostile_tests;
 mod matching;
 mod progress;
+mod provision;
 #[cfg(test)]
 mod tests;
 
@@ -15,10 +16,11 @@ use super::context::{Plugin, PluginContext, PreFilterRefusal, Stop, Verdict, Wor
 use super::volumes::mounts::{Mount, Mounts, missing_claim};
 use crate::ledger::{Ledger, NodeId, VolumePlan};
 use crate::model::{
-    BindingMode, Labels, PersistentVolume, PersistentVolumeClaim, StorageClass, Str, VolumeAffinity, VolumeSource,
+    BindingMode, PersistentVolume, PersistentVolumeClaim, StorageClass, Str, VolumeAffinity, VolumeSource,
 };
 use matching::{Candidates, Unmatched};
-use rustc_hash::FxHashSet;
+use provision::Classes;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 // A verdict's bits: each stands for the text at its place in `VOLUME_TEXTS`.
@@ -30,11 +32,8 @@ const NO_VOLUME: u64 = 1 << 3;
 /// Asking whether a volume is usable on a node, or whether it is chosen, in comparisons.
 const LOOK_UP: usize = 4;
 
-/// The provisioner of classes whose volumes are never made dynamically.
-const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
-
 /// What PreFilter found out.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct State<'t> {
     /// The volumes of bound claims, in the pod's order; `None` for a volume that does not exist.
     bound: Vec<Option<&'t PersistentVolume>>,
@@ -42,6 +41,10 @@ pub(crate) struct State<'t> {
     selected: Vec<(Unmatched<'t>, &'t Str)>,
     /// The other waiting claims, smallest first, with the volumes they may get.
     matching: Vec<Candidates<'t>>,
+    /// The classes of waiting claims.
+    classes: Classes<'t>,
+    /// See [`Self::comparisons`].
+    comparisons: usize,
 }
 
 impl<'t> State<'t> {
@@ -57,30 +60,33 @@ impl<'t> State<'t> {
             return Ok(None);
         }
         let volumes = cx.ledger.volumes();
-        let mut state = Self { bound: Vec::new(), selected: Vec::new(), matching: Vec::new() };
+        let mut state = Self::default();
         let (mut immediate, mut waiting, mut seen) = (false, Vec::new(), FxHashSet::default());
+        let mut places = FxHashMap::default();
         for claim in claims {
-            match &claim.volume {
-                Some(name) if claim.bind_completed => state.bound.push(volumes.volume(name).map(|v| &**v)),
-                Some(_) => {
-                    waits(cx.ledger, claim)?;
-                    immediate = true;
-                }
-                None if waits(cx.ledger, claim)? => {
-                    let repeated = !seen.insert(std::ptr::from_ref(claim).addr());
-                    match volumes.selected_node(claim) {
-                        Some(node) => state.selected.push((Unmatched { claim, repeated }, node)),
-                        None => waiting.push((claim, repeated)),
-                    }
-                }
-                None => immediate = true,
+            if let Some(name) = claim.volume.as_ref().filter(|_| claim.bind_completed) {
+                state.bound.push(volumes.volume(name).map(|v| &**v));
+                continue;
+            }
+            let Some(class) = delaying(cx.ledger, claim)?.filter(|_| claim.volume.is_none()) else {
+                immediate = true;
+                continue;
+            };
+            let repeated = !seen.insert(std::ptr::from_ref(claim).addr());
+            let add = || state.classes.add(volumes, class);
+            let class = *places.entry(std::ptr::from_ref(class).addr()).or_insert_with(add);
+            let unmatched = Unmatched { claim, class, repeated };
+            match volumes.selected_node(claim) {
+                Some(node) => state.selected.push((unmatched, node)),
+                None => waiting.push(unmatched),
             }
         }
         if immediate {
             return Err(refused("pod has unbound immediate PersistentVolumeClaims".to_owned()));
         }
-        waiting.sort_by_key(|(claim, _)| claim.request.unwrap_or_default());
+        waiting.sort_by_key(|Unmatched { claim, .. }| claim.request.unwrap_or_default());
         state.matching = sought.candidates(volumes, &waiting, work)?;
+        state.comparisons = state.count_comparisons();
         Ok(Some(state))
     }
 
@@ -91,11 +97,15 @@ impl<'t> State<'t> {
 
     /// How many comparisons [`Self::filter`] takes on one node, at most as a rule: a claim passes over what the claims before it
     /// have chosen, and tries some volumes of the node's place.
-    pub(crate) fn comparisons(&self) -> usize {
+    pub(crate) const fn comparisons(&self) -> usize {
+        self.comparisons
+    }
+
+    fn count_comparisons(&self) -> usize {
         let waiting = self.matching.len();
         let tried =
             self.matching.iter().map(|candidates| candidates.tried().min(waiting + matching::FEW)).sum::<usize>();
-        LOOK_UP * (self.bound.len() + self.selected.len() + 2 * waiting + tried)
+        LOOK_UP * (self.bound.len() + self.selected.len() + 2 * waiting + tried) + self.classes.comparisons()
     }
 
     pub(crate) fn has_waiting_claims(&self) -> bool {
@@ -123,7 +133,7 @@ impl<'t> State<'t> {
         }
         let mut to_provision: SmallVec<[Unmatched<'_>; 2]> = self.selected.iter().map(|(claim, _)| *claim).collect();
         to_provision.extend(matching::find(&self.matching, cx.ledger.nodes().labels(node), plan)?);
-        reasons |= look_at_provisions(cx.ledger, &to_provision, node);
+        reasons |= self.classes.look(&to_provision, cx.ledger.nodes().labels(node));
         // A claim that was there before is provisioned already, or gets a volume.
         let once = to_provision.iter().filter(|unmatched| !unmatched.repeated);
         plan.provisions.extend(once.map(|unmatched| unmatched.claim.key.clone()));
@@ -172,12 +182,12 @@ fn readable_claims<'t>(mounts: &Mounts<'t, '_>) -> Result<SmallVec<[&'t Persiste
     Ok(claims)
 }
 
-/// Whether the claim's class waits for the first pod that uses it. After `IsDelayBindingMode`.
-fn waits(ledger: &Ledger, claim: &PersistentVolumeClaim) -> Result<bool, Stop> {
+/// The claim's class, if that waits for the first pod that uses the claim. After `IsDelayBindingMode`.
+fn delaying<'t>(ledger: &'t Ledger, claim: &PersistentVolumeClaim) -> Result<Option<&'t StorageClass>, Stop> {
     let class = if claim.class.is_empty() { None } else { ledger.volumes().class(&claim.class) };
-    let Some(class) = class else { return Ok(false) };
+    let Some(class) = class else { return Ok(None) };
     match class.binding_mode {
-        Some(mode) => Ok(mode == BindingMode::WaitForFirstConsumer),
+        Some(mode) => Ok((mode == BindingMode::WaitForFirstConsumer).then_some(class)),
         None => Err(Stop::Failed(
             format!(
                 "running PreFilter plugin \"VolumeBinding\": VolumeBindingMode not set for StorageClass {:?}",
@@ -210,35 +220,4 @@ fn affinity_on<'v>(
         };
     }
     Ok(volume.affinity.as_ref())
-}
-
-/// The first reason against provisioning volumes for `claims` on the node, as bits. After `checkVolumeProvisions`.
-fn look_at_provisions(ledger: &Ledger, claims: &[Unmatched<'_>], node: NodeId) -> u64 {
-    let labels = ledger.nodes().labels(node);
-    for Unmatched { claim, .. } in claims {
-        let Some(class) = ledger.volumes().class(&claim.class) else { return BIND_CONFLICT };
-        let provisions = !class.provisioner.is_empty() && &*class.provisioner != NO_PROVISIONER;
-        let allowed = class.allowed_topologies.as_ref().is_none_or(|places| places.matches(labels));
-        if !provisions || !allowed {
-            return BIND_CONFLICT;
-        }
-        if !has_capacity(ledger, claim, class, labels) {
-            return NO_SPACE;
-        }
-    }
-    0
-}
-
-/// Only drivers that report their capacity can be short of it. After `hasEnoughCapacity`.
-fn has_capacity(ledger: &Ledger, claim: &PersistentVolumeClaim, class: &StorageClass, labels: &Labels) -> bool {
-    let Some(request) = claim.request else { return true };
-    let reports = ledger.volumes().csi_driver(&class.provisioner).is_some_and(|driver| driver.storage_capacity);
-    if !reports {
-        return true;
-    }
-    let size = request.value();
-    ledger.volumes().capacities(&class.name).any(|capacity| {
-        capacity.limit.is_some_and(|limit| limit >= size)
-            && capacity.nodes.as_ref().is_some_and(|nodes| nodes.matches(labels))
-    })
 }

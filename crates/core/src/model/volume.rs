@@ -59,6 +59,34 @@ impl PersistentVolumeClaim {
         self.volume.is_some() && self.bind_completed
     }
 
+    /// Whether both say the same of everything that plugins read. Whoever writes something else into a claim changes its
+    /// resourceVersion alone.
+    pub fn reads_as(&self, other: &Self) -> bool {
+        // A field that comes to be must be thought of here.
+        let Self {
+            key,
+            uid,
+            resource_version: _,
+            controller,
+            class,
+            volume,
+            bind_completed,
+            selected_node,
+            access_modes,
+            request,
+            volume_mode,
+            selector,
+            attributes_class,
+            lost,
+            deleting,
+        } = self;
+        (key, uid, controller, class) == (&other.key, &other.uid, &other.controller, &other.class)
+            && (volume, bind_completed, selected_node) == (&other.volume, &other.bind_completed, &other.selected_node)
+            && (access_modes, request, volume_mode) == (&other.access_modes, &other.request, &other.volume_mode)
+            && (selector, attributes_class) == (&other.selector, &other.attributes_class)
+            && (lost, deleting) == (&other.lost, &other.deleting)
+    }
+
     /// Whether only one pod at a time may use it.
     pub fn is_for_one_pod(&self) -> bool {
         self.access_modes.iter().any(|mode| &**mode == "ReadWriteOncePod")

@@ -1,7 +1,7 @@
 //! The files of this folder know each other: `mod.rs` says why.
 
 use super::VolumeTable;
-use crate::ledger::{Ledger, PodState, VolumeChange};
+use crate::ledger::{Change, Ledger, PodState, VolumeChange};
 use crate::model::{
     BindingWrite, ClaimKey, ClaimRef, PersistentVolume, PersistentVolumeClaim, ProvisionWrite, Str, VolumeWrites,
 };
@@ -118,11 +118,12 @@ impl VolumeTable {
             bindings: bindings.collect::<Option<Vec<_>>>()?,
             provisions: provisions.collect::<Option<Vec<_>>>()?,
         };
-        self.version += 1;
         for write in writes.bindings.iter().filter(|write| write.needed) {
+            self.version += 1;
             self.assumed_volumes.assume_binding(write, uid);
         }
         for write in writes.provisions.iter().filter(|write| write.needed) {
+            self.claims_version += 1;
             self.assumed_claims.assume_provision(write, node, uid);
         }
         Some(writes)
@@ -165,15 +166,17 @@ impl Ledger {
     /// Undoes what was assumed of volumes for the pod `uid`. It is a change if something is free again.
     pub(in crate::ledger) fn release_volumes(&mut self, uid: &str, writes: Option<&VolumeWrites>) {
         let Some(writes) = writes else { return };
-        let mut is_free = false;
+        let (mut volumes, mut claims) = (0, 0);
         for write in &writes.bindings {
-            is_free |= self.volumes.assumed_volumes.release(&write.volume, uid);
+            volumes += u64::from(self.volumes.assumed_volumes.release(&write.volume, uid));
         }
         for write in &writes.provisions {
-            is_free |= self.volumes.assumed_claims.release(&write.claim, uid);
+            claims += u64::from(self.volumes.assumed_claims.release(&write.claim, uid));
         }
-        if is_free {
-            self.volumes_changed(VolumeChange::Released);
+        self.volumes.version += volumes;
+        self.volumes.claims_version += claims;
+        if volumes + claims > 0 {
+            self.record(None, Change::Volume(VolumeChange::Released));
         }
     }
 

@@ -46,12 +46,19 @@ pub struct VolumeTable {
     pub(super) assumed_volumes: AssumedVolumes,
     pub(super) assumed_claims: AssumedClaims,
     pub(super) version: u64,
+    pub(super) claims_version: u64,
 }
 
 impl VolumeTable {
-    /// Moves whenever something changes here that is not of one node's row alone, as placed pods and what they mount are.
+    /// Moves whenever something changes here that is neither of one node's row alone, as placed pods and what they mount are, nor of
+    /// one claim.
     pub fn version(&self) -> u64 {
         self.version
+    }
+
+    /// Moves whenever a claim changes, or what is assumed of one.
+    pub fn claims_version(&self) -> u64 {
+        self.claims_version
     }
 
     pub(in crate::ledger) fn new(key: &HashKey) -> Self {
@@ -166,12 +173,14 @@ impl VolumeTable {
 
     fn set_claim(&mut self, claim: Arc<PersistentVolumeClaim>) -> Option<Arc<PersistentVolumeClaim>> {
         let key = claim.key.clone();
-        let volume = claim.volume.clone();
-        let before = self.claims.insert(key.clone(), claim);
-        let old_volume = before.as_ref().and_then(|before| before.volume.clone());
-        if old_volume != volume {
-            unlink(&mut self.claims_of, old_volume.as_ref(), &key);
-            link(&mut self.claims_of, volume.as_ref(), &key);
+        let before = self.claims.insert(key.clone(), claim.clone());
+        let old_volume = before.as_ref().and_then(|before| before.volume.as_ref());
+        if old_volume != claim.volume.as_ref() {
+            unlink(&mut self.claims_of, old_volume, &key);
+            link(&mut self.claims_of, claim.volume.as_ref(), &key);
+        }
+        if before.as_ref().is_none_or(|before| before.volume != claim.volume || before.class != claim.class) {
+            self.claim_moved(&key);
         }
         self.recount(&key);
         before
@@ -181,6 +190,7 @@ impl VolumeTable {
         let Some(claim) = self.claims.remove(key) else { return false };
         unlink(&mut self.claims_of, claim.volume.as_ref(), key);
         self.assumed_claims.end(key);
+        self.claim_moved(key);
         self.recount(key);
         true
     }
@@ -433,7 +443,11 @@ impl Ledger {
     }
 
     pub(super) fn volumes_changed(&mut self, change: VolumeChange) {
-        self.volumes.version += 1;
+        use VolumeChange::{ClaimAdded, ClaimDeleted, ClaimUpdated};
+        match change {
+            ClaimAdded(_) | ClaimUpdated(_) | ClaimDeleted(_) => self.volumes.claims_version += 1,
+            _ => self.volumes.version += 1,
+        }
         self.record(None, Change::Volume(change));
     }
 }

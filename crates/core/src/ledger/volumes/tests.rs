@@ -4,11 +4,13 @@ use crate::model::{
     CsiNode, CsiStorageCapacity, LabelSelector, Labels, PersistentVolume, PersistentVolumeClaim, Pod, PodVolume,
     Requirement, RequirementOperator, StorageClass, Str, VolumeAttachment,
 };
+use crate::plugins::{Plugin, Work};
 use crate::profile::CompiledProfile;
 use crate::volume_testing::{
     claim, csi, csi_node, mounting, named, node_in, on, only_in, reference, volume, waiting_class,
 };
 use proptest::prelude::*;
+use std::sync::Arc;
 
 /// One event. Numbers choose among few names, so that events meet.
 #[derive(Debug, Clone)]
@@ -247,7 +249,7 @@ fn apply_pod(ledger: &mut Ledger, event: &Event) {
         Event::Forget(at) => ledger.forget(&pod_name(at)),
         Event::Decide { at, bind } => {
             let Some(PodState::Pending(pod)) = ledger.pod(&pod_name(at)).cloned() else { return };
-            let profile = std::sync::Arc::new(CompiledProfile::default_preset("test"));
+            let profile = Arc::new(CompiledProfile::default_preset("test"));
             let mut scheduler = Scheduler::new(profile, 1);
             let Decision::Place(proposal) = scheduler.decide(ledger, &pod) else { return };
             let committed = ledger.commit(&proposal, |_| None).expect("nothing came between");
@@ -274,6 +276,38 @@ proptest! {
             }
         }
     }
+
+    /// What a look has found when it is given up is good for the next only as far as it is still so.
+    #[test]
+    fn looks_that_are_given_up_while_volumes_change_come_to_what_a_new_one_finds(events in events()) {
+        let mut profile = CompiledProfile::default_preset("test");
+        profile.filters = profile.filters.with(Plugin::MaxEBSVolumeCount);
+        profile.legacy.max_ebs = 1;
+        let profile = Arc::new(profile);
+        let mut ledger = Ledger::new();
+        beginning().iter().for_each(|event| apply_object(&mut ledger, event));
+        let pod = Arc::new(mounting("looks", ["c0", "c1", "c0", "c1"].map(named).into()));
+        let mut in_parts = Scheduler::new(profile.clone(), 1);
+        for (at, event) in events.iter().enumerate() {
+            apply_object(&mut ledger, event);
+            apply_pod(&mut ledger, event);
+            let parts = if at % 6 == 5 { 100 } else { 1 };
+            let mut look = || in_parts.decide_within(&ledger, &pod, &mut Work::of(1), None);
+            let Some(found) = (0..parts).find_map(|_| look()) else { continue };
+            let anew = Scheduler::new(profile.clone(), 1).decide(&ledger, &pod);
+            prop_assert_eq!(format!("{found:?}"), format!("{anew:?}"), "after {:?}", event);
+            in_parts = Scheduler::new(profile.clone(), 1);
+        }
+    }
+}
+
+/// A cluster in which most pods fit somewhere.
+fn beginning() -> Vec<Event> {
+    let of_nodes = (0..3).flat_map(|at| [Event::Node(at), Event::CsiNode { at, limit: 2 }]);
+    let classes = (0..2).map(|at| Event::Class { at, provisioner: 2 * at });
+    let volumes = (0..4).map(|at| Event::Volume { at, class: at % 2, of: 5, version: 0, csi: true });
+    let claims = (0..4).map(|at| Event::Claim { at, class: at % 2, to: 5, version: 0, selected: 3 });
+    of_nodes.chain(classes).chain(volumes).chain(claims).collect()
 }
 
 #[test]

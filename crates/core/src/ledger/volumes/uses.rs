@@ -32,11 +32,20 @@ pub(super) struct Use {
 pub(super) struct Uses {
     pub(super) claims: KeyedMap<ClaimKey, Use>,
     pods: FxHashMap<NodeId, Vec<PlacedVolumes>>,
+    /// By row, as far as anything was ever mounted there: see [`VolumeTable::mounts_version`].
+    versions: Vec<u64>,
 }
 
 impl Uses {
     pub(super) fn new(key: &HashKey) -> Self {
-        Self { claims: key.map(), pods: FxHashMap::default() }
+        Self { claims: key.map(), pods: FxHashMap::default(), versions: Vec::new() }
+    }
+
+    fn mounts_changed(&mut self, node: NodeId) {
+        if self.versions.len() <= node.index() {
+            self.versions.resize(node.index() + 1, 0);
+        }
+        self.versions[node.index()] += 1;
     }
 
     pub(super) fn same_as(&self, other: &Self) -> bool {
@@ -63,9 +72,25 @@ impl VolumeTable {
         self.uses.pods.get(&node).map_or(&[], Vec::as_slice)
     }
 
+    /// Moves whenever the pods on the node mount something else: they came or went, or a claim of theirs has another volume or class,
+    /// appeared, or is gone.
+    pub fn mounts_version(&self, node: NodeId) -> u64 {
+        self.uses.versions.get(node.index()).copied().unwrap_or_default()
+    }
+
+    /// A claim has another volume or class, appeared, or is gone.
+    pub(super) fn claim_moved(&mut self, claim: &ClaimKey) {
+        let Uses { claims, versions, .. } = &mut self.uses;
+        for (node, _) in claims.get(claim).into_iter().flat_map(|uses| uses.all.iter()) {
+            // Mounting it there has made the entry.
+            versions[node.index()] += 1;
+        }
+    }
+
     pub(in crate::ledger) fn mount(&mut self, placed: &PlacedPod) {
         let PlacedPod { uid, key: pod, node, volumes: Some(volumes), .. } = placed else { return };
         let node = *node;
+        self.uses.mounts_changed(node);
         let entry = PlacedVolumes { uid: uid.clone(), pod: pod.clone(), volumes: volumes.clone() };
         self.uses.pods.entry(node).or_default().push(entry);
         for (claim, ephemeral) in volumes.claims(&pod.namespace, &pod.name) {
@@ -92,6 +117,7 @@ impl VolumeTable {
     pub(in crate::ledger) fn unmount(&mut self, placed: &PlacedPod) {
         let PlacedPod { uid, key: pod, node, volumes: Some(volumes), .. } = placed else { return };
         let node = *node;
+        self.uses.mounts_changed(node);
         if let Some(pods) = self.uses.pods.get_mut(&node) {
             if let Some(at) = pods.iter().position(|placed| placed.uid == *uid) {
                 pods.swap_remove(at);

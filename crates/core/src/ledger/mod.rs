@@ -53,7 +53,7 @@ pub use match_classes::{MatchClass, MatchClassTable};
 pub use nodes::NodeTable;
 pub(crate) use nodes::{add_ports, remove_ports};
 pub use order::{CountsByNode, NodeId};
-pub use placed::PlacedPod;
+pub use placed::{PlacedFrom, PlacedPod};
 pub use pods::{PodState, PodsFrom, oldest_first};
 pub use scalars::ScalarId;
 pub use terms::{OfTopology, PlacedTerms, TermIndex};

@@ -1,4 +1,5 @@
-use super::{MatchClass, NodeId};
+use super::{Ledger, MatchClass, NodeId};
+use crate::limits::PODS_PER_HOLD;
 use crate::model::{Pod, PodKey, PodVolumes, Str, Usage};
 use std::sync::Arc;
 
@@ -107,5 +108,35 @@ impl PodsOnNode {
 
     fn position(&self, placed: &PlacedPod) -> Option<usize> {
         self.on(placed.node).iter().position(|one| one.uid == placed.uid)
+    }
+}
+
+/// Where a look at all placed pods goes on. It begins with the default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PlacedFrom {
+    row: usize,
+    /// How many pods of that row were shown.
+    shown: usize,
+}
+
+impl Ledger {
+    /// Shows the next some thousand of the pods on nodes that exist, in an order that means nothing. Returns where to go on; `None`: these
+    /// were the last. What was there all the while is shown once, as long as no other pod leaves its node meanwhile: those of a node
+    /// have no order that stays.
+    pub fn some_placed_pods(&self, from: PlacedFrom, mut show: impl FnMut(&PlacedPod)) -> Option<PlacedFrom> {
+        let mut left = PODS_PER_HOLD;
+        for node in self.nodes.all_rows().skip(from.row) {
+            let row = node.index();
+            let pods = if self.nodes.present[row] { self.pods_on(node) } else { &[] };
+            let shown = if row == from.row { from.shown.min(pods.len()) } else { 0 };
+            let until = pods.len().min(shown + left);
+            pods[shown..until].iter().for_each(|placed| show(placed));
+            if until < pods.len() || left == 0 {
+                return Some(PlacedFrom { row, shown: until });
+            }
+            // A node without pods takes time, too.
+            left = left.saturating_sub((until - shown).max(1));
+        }
+        None
     }
 }

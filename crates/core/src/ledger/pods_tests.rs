@@ -1,6 +1,6 @@
 //! All pods are looked at in parts, while others change them.
 
-use super::{Ledger, PodState, PodsFrom};
+use super::{Ledger, PlacedFrom, PodState, PodsFrom};
 use crate::cycle::Rng;
 use crate::limits::PODS_PER_HOLD;
 use crate::model::Pod;
@@ -55,4 +55,43 @@ fn what_is_pending_all_the_while_is_shown_once() {
     assert!(parts > 1 && !stays.is_empty());
     assert!(shown.values().all(|times| *times == 1), "none is shown twice");
     assert!(stays.iter().all(|uid| shown.contains_key(uid)));
+}
+
+/// Nodes with more pods than a part has, with few and with none; pods come and go, and nodes with them, between two parts.
+#[test]
+fn what_is_placed_all_the_while_is_shown_once_some_thousand_at_a_time() {
+    let mut ledger = Ledger::new();
+    let (mut rng, mut next) = (Rng::seeded(4), 0);
+    let mut place = |ledger: &mut Ledger, on: u64| {
+        next += 1;
+        ledger.apply_pod(Pod { node_name: Some(format!("n{on}").into()), ..waits(next) });
+        waits(next).uid
+    };
+    for n in 0..1_000 {
+        ledger.apply_node(&node(&format!("n{n}"), 1 << 40, 1 << 40, 1_000_000));
+    }
+    let mut stays = BTreeSet::new();
+    for i in 0..5 * PODS_PER_HOLD as u64 {
+        stays.insert(place(&mut ledger, if i % 2 == 0 { 7 } else { 20 + rng.below(500) }));
+    }
+    let (mut shown, mut from, mut parts): (BTreeMap<_, usize>, _, _) =
+        (BTreeMap::new(), Some(PlacedFrom::default()), 0);
+    while let Some(at) = from {
+        let before = shown.values().sum::<usize>();
+        from = ledger.some_placed_pods(at, |placed| *shown.entry(placed.uid.clone()).or_default() += 1);
+        parts += 1;
+        assert!(shown.values().sum::<usize>() - before <= PODS_PER_HOLD);
+        // Nobody leaves the nodes of those that stay.
+        let comes = place(&mut ledger, 600 + rng.below(400));
+        for on in 0..50 {
+            place(&mut ledger, on);
+        }
+        if parts % 2 == 0 {
+            ledger.delete_pod(&comes);
+            ledger.delete_node(&format!("n{}", 600 + parts));
+        }
+    }
+    assert!((5..8).contains(&parts), "{parts} parts");
+    assert!(shown.values().all(|times| *times == 1), "none is shown twice");
+    assert!(stays.iter().all(|uid| shown.contains_key(uid)), "none is left out");
 }

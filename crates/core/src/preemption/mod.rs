@@ -42,6 +42,8 @@ pub use dry_run::DryRuns;
 pub use explain::{Prospect, Victims, explain};
 pub use extender::{ExtenderPreemptState, Reply};
 pub use limits::{Limits, Search};
+#[cfg(test)]
+pub(crate) use rules::RUN_TIMES_READ;
 pub use rules::next_past_min_runtime;
 
 use crate::cycle::{Rng, Scheduler};

@@ -1,9 +1,15 @@
 use super::Limits;
-use crate::ledger::{Ledger, PlacedPod};
+use crate::ledger::{LedgerAccess, PlacedFrom, PlacedPod};
 use crate::model::Str;
 use crate::profile::{CompiledProfile, Preemption, VictimScope};
 use rustc_hash::FxHashSet;
 use std::time::Duration;
+
+#[cfg(test)]
+thread_local! {
+    /// Of how many pods in this thread it was asked how long they must run.
+    pub(crate) static RUN_TIMES_READ: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
 
 /// Whether evicting `placed` frees something (deleting a static pod's object does not), and its priority allows it.
 pub(super) fn is_lower(placed: &PlacedPod, priority: i32) -> bool {
@@ -17,18 +23,29 @@ fn missing_us(placed: &PlacedPod, min_runtime: Duration, now_unix_us: i64) -> i6
     i64::try_from(min_runtime.as_micros()).unwrap_or(i64::MAX).saturating_sub(ran)
 }
 
-/// After how long the next pod of a priority below `priority` will have run for `min_runtime`; `None` where all have.
-/// O(pods).
+/// After how long the next pod of a priority below `priority` will have run for `min_runtime`; `None` where all have. O(pods); the lock
+/// is given back after every some thousand. What changes meanwhile may be missed, as what changes right after any look is: a pod that
+/// leaves wakes the preemptor by itself, and one that comes, or starts, counts at the preemptor's next attempt.
 pub fn next_past_min_runtime(
-    ledger: &Ledger,
+    ledger: &impl LedgerAccess,
     priority: i32,
     min_runtime: Duration,
     now_unix_us: i64,
 ) -> Option<Duration> {
-    let placed = ledger.nodes().present_nodes().flat_map(|node| ledger.pods_on(node));
-    let lower = placed.filter(|placed| is_lower(placed, priority));
-    let missing = lower.map(|placed| missing_us(placed, min_runtime, now_unix_us)).filter(|us| *us > 0);
-    missing.min().map(|us| Duration::from_micros(us.unsigned_abs()))
+    let (mut least, mut from) = (None, Some(PlacedFrom::default()));
+    while let Some(at) = from {
+        from = ledger.read(|ledger| {
+            ledger.some_placed_pods(at, |placed| {
+                #[cfg(test)]
+                RUN_TIMES_READ.set(RUN_TIMES_READ.get() + 1);
+                let missing = missing_us(placed, min_runtime, now_unix_us);
+                if is_lower(placed, priority) && missing > 0 {
+                    least = Some(least.map_or(missing, |least: i64| least.min(missing)));
+                }
+            })
+        });
+    }
+    least.map(|us| Duration::from_micros(us.unsigned_abs()))
 }
 
 /// Which pods may be victims of one attempt, and how many.

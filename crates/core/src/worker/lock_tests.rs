@@ -10,15 +10,18 @@ use crate::limits::{
 };
 use crate::model::{
     ClaimKey, CsiDriver, CsiStorageCapacity, LabelSelector, NodeSelector, NodeSelectorTerm, NodeTest, NodeTestOperator,
-    PersistentVolumeClaim, Plugin, PluginSet, PodDisruptionBudget, PodShape, Quantity, Requirement, RequirementOperator,
+    PersistentVolumeClaim, Plugin, PluginSet, PodDisruptionBudget, PodShape, Quantity, Requirement,
+    RequirementOperator,
 };
 use crate::plugins::inter_pod_affinity::testing::{labelled, term};
 use crate::preemption::COMPARED;
+use crate::preemption::RUN_TIMES_READ;
 use crate::profile::NamespaceAccess;
 use crate::testing::{node, pod, shape, shape_of};
 use crate::volume_testing::{claim, using, volume, waiting_class};
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::time::Duration;
 
 /// What happens before each hold of the lock; it is told whether the hold is for writing.
 type Meanwhile = Box<dyn FnMut(&mut Ledger, bool)>;
@@ -437,6 +440,39 @@ fn a_look_at_claims_comes_to_its_end_though_claims_of_others_change_all_the_time
         });
         assert!(disturbed <= undisturbed + 2, "{what}: {disturbed} holds, undisturbed {undisturbed}");
     }
+}
+
+#[test]
+fn pods_that_have_not_run_long_enough_are_looked_at_in_parts() {
+    let (nodes, pods) = (10, 3 * PODS_PER_HOLD + 10);
+    let ledger = Counted::with_nodes(nodes);
+    // Microseconds that they have run: one of the last has run for longest, and one long enough.
+    let ran = |i: usize| if i == 3 * PODS_PER_HOLD { 50_000 } else { (i * 7 % 40_000) as i64 };
+    for i in 0..pods {
+        let started_unix_us = Some(if i == 5 { -60_000_000 } else { -ran(i) });
+        // Half of them on one node: more than are looked at under one hold.
+        let node_name = Some(format!("n{}", if i % 2 == 0 { 0 } else { 1 + i / 2 % (nodes - 1) }).into());
+        ledger.ledger.borrow_mut().apply_pod(Pod {
+            node_name,
+            started_unix_us,
+            priority: if i % 100 == 3 { 20 } else { 0 },
+            ..pod(&format!("low-{i}"), shape_of(1, 0))
+        });
+    }
+    ledger.ledger.borrow_mut().apply_pod(Pod { priority: 10, ..pod("high", shape_of(1000, 0)) });
+    ledger.serve(vec!["test".into()]);
+    let looked_at = std::rc::Rc::new(RefCell::new(vec![0]));
+    let noted = looked_at.clone();
+    ledger.meanwhile(move |_, _| noted.borrow_mut().push(RUN_TIMES_READ.replace(0)));
+    let mut profile = CompiledProfile::default_preset("test");
+    profile.preemption.min_runtime = Duration::from_secs(20);
+    let mut effects = Vec::new();
+    let next = worker(profile).step(Time::ZERO, &mut Vec::new(), &ledger, &mut effects);
+    looked_at.borrow_mut().push(RUN_TIMES_READ.replace(0));
+    let looked_at = looked_at.take();
+    assert!(looked_at.iter().all(|pods| *pods <= PODS_PER_HOLD), "{looked_at:?}");
+    assert_eq!(looked_at.iter().sum::<usize>(), pods, "each once: {looked_at:?}");
+    assert_eq!(next, Next::At(Time::ZERO + Duration::from_micros(20_000_000 - 50_000)), "{effects:?}");
 }
 
 /// A profile that holds the pods of tests.

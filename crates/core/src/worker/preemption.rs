@@ -321,7 +321,7 @@ impl Worker {
         }
         let now_unix_us = self.unix_us_at(step.now);
         let past_min_runtime = (!min_runtime.is_zero())
-            .then(|| step.ledger.read(|ledger| next_past_min_runtime(ledger, pod.priority, min_runtime, now_unix_us)));
+            .then(|| next_past_min_runtime(step.ledger, pod.priority, min_runtime, now_unix_us));
         let oldest = self.preemptions.recent.front().filter(|_| max_per_minute.is_some());
         let times =
             [oldest.map(|(at, _)| *at + VICTIMS_WINDOW), past_min_runtime.flatten().map(|left| step.now + left)];

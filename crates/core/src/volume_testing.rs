@@ -96,7 +96,7 @@ pub(crate) fn csi_node(name: &str, driver: &str, limit: Option<i32>) -> CsiNode 
 }
 
 pub(crate) fn mounting(name: &str, volumes: Vec<PodVolume>) -> Pod {
-    Pod { volumes: Some(Arc::new(PodVolumes(volumes))), ..pod(name, shape()) }
+    Pod { volumes: Some(Arc::new(PodVolumes::from(volumes))), ..pod(name, shape()) }
 }
 
 pub(crate) fn named(name: &str) -> PodVolume {

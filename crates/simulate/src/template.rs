@@ -18,7 +18,7 @@ impl Template {
         let mut claims = Vec::new();
         let volumes = self.pod.volumes.as_deref().map(|volumes| {
             let own = volumes.iter().map(|volume| self.own(volume, &key, uid, &mut claims));
-            Arc::new(PodVolumes(own.collect()))
+            Arc::new(PodVolumes::from(own.collect::<Vec<_>>()))
         });
         (claims, Pod { key, uid: uid.clone(), volumes, ..self.pod.clone() })
     }
@@ -90,7 +90,7 @@ mod tests {
             PodVolume::Ephemeral { volume: "scratch".into() },
         ];
         let mut like = pod("db-0", shape());
-        like.volumes = Some(Arc::new(PodVolumes(volumes)));
+        like.volumes = Some(Arc::new(PodVolumes::from(volumes)));
         let claims = ["data-db-0", "db-0-scratch"].map(|name| unbound(&claim(name)));
         let template = Template { pod: like, claims: claims.to_vec() };
         let (made, copy) = template.copy("db-7", &"uid-7".into());

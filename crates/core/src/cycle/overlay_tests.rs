@@ -119,7 +119,7 @@ impl Crowd {
         let mut pod = self.draw.pod(name);
         let mut mounts: Vec<PodVolume> = pod.volumes.iter().flat_map(|volumes| volumes.iter().cloned()).collect();
         mounts.extend(self.mounts(exclusive));
-        pod.volumes = (!mounts.is_empty()).then(|| Arc::new(PodVolumes(mounts)));
+        pod.volumes = (!mounts.is_empty()).then(|| Arc::new(PodVolumes::from(mounts)));
         let shape = Arc::make_mut(&mut pod.shape);
         if self.one_in(3) {
             shape.anti_affinity.push(self.draw.pod_term());

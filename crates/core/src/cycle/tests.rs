@@ -170,7 +170,7 @@ impl Draw {
         }
         if self.one_in(5) {
             let mount = named(self.pick(&["c0", "c1", "c2"]));
-            drawn.volumes = Some(Arc::new(PodVolumes(vec![mount])));
+            drawn.volumes = Some(Arc::new(PodVolumes::from(vec![mount])));
         }
         drawn
     }

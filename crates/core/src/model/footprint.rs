@@ -1,7 +1,6 @@
 use super::{
     AffinityTerm, InlineDisk, LabelSelector, Labels, NamespaceScope, NodeSelector, NodeSelectorTerm, NodeTest, Pod,
-    PodShape, PodVolume, PodVolumes, PreferredTerm, Requests, Requirement, SpreadConstraint, Str, Toleration, Usage,
-    WeightedTerm,
+    PodShape, PodVolume, PreferredTerm, Requests, Requirement, SpreadConstraint, Str, Toleration, Usage, WeightedTerm,
 };
 use std::sync::Arc;
 
@@ -168,12 +167,6 @@ impl Footprint for PodVolume {
             // What it counts as repeats a text of the disk.
             Self::Disk { volume, disk, .. } => volume.heap_bytes() + 2 * disk.heap_bytes(),
         }
-    }
-}
-
-impl Footprint for PodVolumes {
-    fn heap_bytes(&self) -> usize {
-        self.0.heap_bytes()
     }
 }
 

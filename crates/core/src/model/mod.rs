@@ -22,6 +22,8 @@ pub use pod::{
     AffinityTerm, Controller, Feature, HostPort, NamespaceScope, Pod, PodKey, PodShape, Protocol, ScheduledCondition,
     SpreadConstraint, Usage, WeightedTerm,
 };
+#[cfg(test)]
+pub(crate) use pod_volume::CLAIMS_COMPARED;
 pub use pod_volume::{DiskLock, InlineDisk, PodVolume, PodVolumes};
 pub use quantity::{Quantity, QuantityError};
 pub use queue_event::QueueEvent;

@@ -53,7 +53,7 @@ impl<'t> State<'t> {
                     }
                     state.want(cx, cx.ledger.volumes().counts_as(key));
                 }
-                Mount::Other(at) => counts |= state.inline(cx, &mounts.volumes.0[*at]),
+                Mount::Other(at) => counts |= mounts.volumes.get(*at).is_some_and(|volume| state.inline(cx, volume)),
             }
         }
         state.wanted.sort_by(|a, b| a.volume.cmp(&b.volume));

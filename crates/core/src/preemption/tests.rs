@@ -299,7 +299,7 @@ fn refusals_of_extenders_count_with_their_code() {
 fn where_pre_filter_refuses_no_eviction_helps() {
     let mut ledger = cluster(&[on("a", "x", 1, 2000, 1)]);
     let mut lost = waits(1000);
-    lost.volumes = Some(Arc::new(crate::model::PodVolumes(vec![crate::volume_testing::named("gone")])));
+    lost.volumes = Some(Arc::new(crate::model::PodVolumes::from(vec![crate::volume_testing::named("gone")])));
     let text = format!("preemption: 0/1 nodes are available: 1 {NOT_HELPFUL}.");
     assert_eq!(upstream(&mut ledger, lost), text);
     assert_eq!(upstream(&mut nodes(&[]), waits(1000)), "fails: preemption: no nodes available");

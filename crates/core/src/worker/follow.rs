@@ -10,7 +10,7 @@ use crate::plugins::{PluginSet, claim_matters_to};
 use crate::profile::{CompiledProfile, Mode, NamespaceAccess};
 use crate::queue::{Entry, Parked, Wake};
 use rustc_hash::FxHashSet;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Whether a change may decide if dynamic resource allocation is the only way to provide a resource.
@@ -127,13 +127,19 @@ impl Worker {
         if last < until { Part::More } else { Part::Last }
     }
 
-    /// Lets pods that a volume plugin refused try again, if they name one of `claims`.
+    /// Lets pods that a volume plugin refused try again, if they name one of `claims`. The names of a pod's claims are not gone through
+    /// for each change: there may be 512 of them, and any number of pods.
     fn wake_users(&mut self, now: Time, claims: &BTreeSet<ClaimKey>) {
+        let mut of_namespace: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for ClaimKey { namespace, name } in claims {
+            of_namespace.entry(namespace).or_default().push(name);
+        }
         self.queue.wake(now, |entry| {
             let key = &entry.pod().key;
             let volumes = entry.pod().volumes.as_ref().filter(|_| claim_matters_to(entry.rejectors()));
-            let names = volumes.is_some_and(|v| v.claims(&key.namespace, &key.name).any(|(c, _)| claims.contains(&c)));
-            if names { Wake::Requeue(QueueEvent::ClaimUpdate) } else { Wake::Stay }
+            let changed = volumes.and_then(|volumes| Some((volumes, of_namespace.get(&*key.namespace)?)));
+            let names_one = changed.is_some_and(|(volumes, claims)| volumes.names_any(&key.name, claims));
+            if names_one { Wake::Requeue(QueueEvent::ClaimUpdate) } else { Wake::Stay }
         });
     }
 

@@ -2,8 +2,10 @@
 
 use super::volume_tests::{Bench, newer};
 use crate::ledger::Ledger;
-use crate::model::{CsiDriver, PersistentVolume, PodVolume, StorageClass, VolumeAttachment};
-use crate::volume_testing::{bound, claim, csi, csi_node, mounting, node_in, only_in, using, volume, waiting_class};
+use crate::model::{CLAIMS_COMPARED, CsiDriver, PersistentVolume, PodVolume, StorageClass, VolumeAttachment};
+use crate::volume_testing::{
+    bound, claim, csi, csi_node, mounting, named, node_in, only_in, using, volume, waiting_class,
+};
 
 #[test]
 fn only_pods_that_name_a_claim_are_woken_by_it() {
@@ -33,6 +35,40 @@ fn only_pods_that_name_a_claim_are_woken_by_it() {
     let placed: Vec<String> = bench.binds.iter().map(|(_, _, pod, _)| pod.key.name.to_string()).collect();
     assert_eq!(placed, ["p", "q"]);
     assert!(bench.refusals.is_empty(), "the third was not tried: {:?}", bench.refusals);
+}
+
+/// Tenants choose how many pods wait, with up to 512 claims each, and how often a claim changes.
+#[test]
+fn a_claim_that_changes_is_compared_with_few_claims_of_each_pod() {
+    let (pods, claims) = (100, 256);
+    let mut bench = Bench::new();
+    bench.seen(|ledger| {
+        for p in 0..pods {
+            let mut volumes: Vec<PodVolume> = (1..claims).map(|c| named(&format!("c{p}-{c}"))).collect();
+            volumes.push(PodVolume::Ephemeral { volume: "tmp".into() });
+            ledger.apply_pod(mounting(&format!("p{p}"), volumes));
+        }
+    });
+    bench.settle(0);
+    assert_eq!(bench.workers[0].queue.counts().unschedulable, pods);
+    let mut changes = |name: &str, namespace: &str| {
+        bench.now += 20_000;
+        bench.refusals.clear();
+        CLAIMS_COMPARED.set(0);
+        let mut changed = claim(name, "", 1);
+        changed.key.namespace = namespace.into();
+        bench.seen(|ledger| ledger.apply_claim(changed));
+        bench.settle(0);
+        let mut tried: Vec<String> = bench.refusals.iter().map(|(pod, ..)| pod.clone()).collect();
+        tried.dedup();
+        (CLAIMS_COMPARED.get(), tried)
+    };
+    assert_eq!(changes("c7-9", "other"), (0, vec![]), "of another namespace");
+    for (name, tries) in [("nobodys", vec![]), ("c7-9", vec!["p7".to_owned()]), ("p8-tmp", vec!["p8".to_owned()])] {
+        let (compared, tried) = changes(name, "default");
+        assert_eq!(tried, tries, "{name}");
+        assert!(compared <= pods * 10, "{name}: {compared} comparisons");
+    }
 }
 
 /// A changed driver wakes pods with claims; upstream's hint looks at inline CSI volumes only.

@@ -62,7 +62,7 @@ impl Bench {
             made.key.namespace = namespace.into();
             made.uid = format!("{namespace}-c{i}").into();
             self.ledger.borrow_mut().apply_claim(PersistentVolumeClaim { ..made });
-            let volumes = Some(Arc::new(crate::model::PodVolumes(vec![named(&format!("c{i}"))])));
+            let volumes = Some(Arc::new(crate::model::PodVolumes::from(vec![named(&format!("c{i}"))])));
             self.apply(namespace, i, |pod| Pod { volumes, ..pod });
         }
     }

@@ -342,7 +342,7 @@ fn a_host_port_moves_to_the_next_free_one() {
 #[test]
 fn a_claim_that_is_missing_is_made() {
     let mut wanting = pod("p", shape());
-    wanting.volumes = Some(Arc::new(PodVolumes(vec![PodVolume::Claim { claim: "data".into() }])));
+    wanting.volumes = Some(Arc::new(PodVolumes::from(vec![PodVolume::Claim { claim: "data".into() }])));
     let reported = texts(&cluster(vec![node("a", 4000, GIB, 10)], vec![wanting]));
     assert_eq!(reported, ["create the PersistentVolumeClaim default/data and have it bound: it fits a"]);
 }

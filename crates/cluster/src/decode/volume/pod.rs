@@ -6,7 +6,7 @@ use std::sync::Arc;
 /// The volumes of a pod that a plugin reads.
 pub(in crate::decode) fn pod_volumes(decoder: &mut Decoder, spec: &PodSpec<'_>) -> Option<Arc<PodVolumes>> {
     let volumes: Vec<PodVolume> = spec.volumes.iter().filter_map(|volume| read(decoder, volume)).collect();
-    (!volumes.is_empty()).then(|| Arc::new(PodVolumes(volumes)))
+    (!volumes.is_empty()).then(|| Arc::new(PodVolumes::from(volumes)))
 }
 
 fn read(decoder: &mut Decoder, slim: &Volume<'_>) -> Option<PodVolume> {

@@ -32,7 +32,7 @@ fn volumes_of(list: Value) -> Vec<PodVolume> {
     let object = json!({"metadata": {"name": "p"}, "spec": {"volumes": list}}).to_string();
     let pod = Decoder::small().pod(&SlimPod::read(object.as_bytes())).unwrap();
     assert!(pod.shape.held_by.is_empty());
-    pod.volumes.map(|volumes| volumes.0.clone()).unwrap_or_default()
+    pod.volumes.map(|volumes| volumes.iter().cloned().collect()).unwrap_or_default()
 }
 
 #[test]

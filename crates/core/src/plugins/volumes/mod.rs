@@ -38,8 +38,8 @@ pub(crate) fn plan(cx: PluginContext<'_>, pod: &Pod, node: NodeId, sought: &mut 
 /// those that are taken away counts as so many more.
 pub(super) fn volumes_there(cx: PluginContext<'_>, node: NodeId, overlay: &Overlay) -> usize {
     let removed = overlay.removed.len();
-    let placed = cx.ledger.volumes().placed_on(node).iter().map(|placed| 1 + removed + placed.volumes.0.len());
-    let moved = overlay.mounts_added().chain(overlay.mounts_removed()).map(|(_, volumes)| volumes.0.len());
+    let placed = cx.ledger.volumes().placed_on(node).iter().map(|placed| 1 + removed + placed.volumes.len());
+    let moved = overlay.mounts_added().chain(overlay.mounts_removed()).map(|(_, volumes)| volumes.len());
     placed.chain(moved).sum()
 }
 

@@ -1,4 +1,6 @@
-//! How long a write that needs leadership may be under way: no successor begins before the last one has come to its end.
+//! How long a bind, an eviction, a write of a volume or claim, or one of a pod's status may be under way: no successor begins before
+//! the last one has come to its end. A profile's status and its last good specs are written without these limits: a late one of the
+//! former is refused by its resourceVersion, and one of the latter makes an object that nobody reads as the newest.
 //!
 //! ```text
 //!  look at the gate ── ANSWER_LIMIT ──▶ its writer has given up ── SLACK, SERVER_LIMIT ──▶ the API server has given up
@@ -13,7 +15,8 @@ use std::time::Duration;
 /// not left this process by then never does.
 pub const ANSWER_LIMIT: Duration = Duration::from_secs(4);
 
-/// Longest that the API server works on a write, counted from when it has it. Each write says so, as `timeout`.
+/// Longest that the API server works on a write, counted from when it has it. Whatever is sent through `write::Link` says so, as
+/// `timeout`.
 pub const SERVER_LIMIT: Duration = Duration::from_secs(4);
 
 /// What no limit counts: the way of what left at the last moment, and clocks that run at different rates.

@@ -65,9 +65,10 @@ impl Revisions {
         Ok(Self { api, gate, kept })
     }
 
-    /// The newest good spec of a profile, if that very profile (by uid) has one.
+    /// The newest good spec of a profile, if that very profile (by uid) has one. By its generation, not by when it was made: the
+    /// API server may carry out what a process before us sent after what we have sent.
     pub fn newest(&self, profile: &str, uid: &str) -> Option<&Revision> {
-        self.kept.get(profile)?.iter().rev().find(|r| r.uid == uid)
+        self.kept.get(profile)?.iter().filter(|r| r.uid == uid).max_by_key(|r| r.generation)
     }
 
     /// The profiles that have revisions, with the uid of the newest.
@@ -99,8 +100,8 @@ impl Revisions {
         }
         let kept = self.kept.entry(profile.to_owned()).or_default();
         kept.retain(|r| r.name != revision.name);
-        // Revisions of an earlier profile of this name are the first to be deleted.
-        kept.sort_by_key(|r| r.uid == uid);
+        // Revisions of an earlier profile of this name are the first to be deleted, then the oldest of this one.
+        kept.sort_by_key(|r| (r.uid == uid, r.generation));
         kept.push(revision);
         self.trim(profile, HISTORY).await?;
         Ok(true)
@@ -192,12 +193,14 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     async fn store() -> Scripted {
-        let kept: Arc<Mutex<BTreeMap<String, Value>>> = Arc::default();
-        Scripted::start(move |asked| {
-            let mut kept = kept.lock().unwrap();
+        let made: Arc<Mutex<(u8, BTreeMap<String, Value>)>> = Arc::default();
+        Scripted::start(move |mut asked| {
+            let (count, kept) = &mut *made.lock().unwrap();
             let name = asked.path.rsplit('/').next().unwrap().to_owned();
             let reply = match asked.method.as_str() {
                 "POST" => {
+                    *count += 1;
+                    asked.body["metadata"]["creationTimestamp"] = format!("2026-01-01T00:00:{count:02}Z").into();
                     kept.insert(asked.body["metadata"]["name"].as_str().unwrap().into(), asked.body.clone());
                     Reply::json(201, asked.body)
                 }
@@ -234,6 +237,18 @@ mod tests {
         assert_eq!(again.profiles().collect::<Vec<_>>(), [("batch", "u1")]);
         again.delete("batch").await.unwrap();
         assert!(Revisions::load(server.client(), open_gate(), "berth").await.unwrap().kept.is_empty());
+    }
+
+    /// The API server may work on a request for longer than its sender leads.
+    #[tokio::test]
+    async fn a_revision_that_an_earlier_leader_sent_and_that_is_made_late_is_not_the_newest() {
+        let server = store().await;
+        let mut gone = Revisions::load(server.client(), open_gate(), "berth").await.unwrap();
+        let mut leader = Revisions::load(server.client(), open_gate(), "berth").await.unwrap();
+        leader.save("batch", "u1", 2, &json!({"preset": "BinPack"})).await.unwrap();
+        gone.save("batch", "u1", 1, &json!({"preset": "Default"})).await.unwrap();
+        let next = Revisions::load(server.client(), open_gate(), "berth").await.unwrap();
+        assert_eq!(next.newest("batch", "u1").unwrap().generation, 2);
     }
 
     /// A leader that stood still between two requests does not know yet that another one leads.

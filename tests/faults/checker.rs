@@ -1,35 +1,58 @@
 //! What the API server says of the end: it alone is asked, and nothing of Berth's is used to judge it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::time::Duration;
 
 use berth_lab::ControlPlane;
+use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::load::LOADED;
+use crate::load::{LOADED, name};
 use crate::objects::{milli, milli_of, pod_path};
 use crate::storage::{VOLUMES, claim_path};
 use crate::volumes::{Storage, claim_in};
 
+/// How long after a node was deleted a bind to it may still come: it was decided before the watch showed that, and then was under way.
+const SHOWN_WITHIN: Duration = Duration::from_secs(10);
+
+/// What was done to the cluster on purpose. The API server cannot say it: what is gone is not in its lists.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    /// The numbers of the pods of the load that were made, and that the test has not deleted.
+    pub(super) pods: Range<usize>,
+    /// The nodes that the test has deleted for good, and when.
+    pub(super) gone: BTreeMap<String, Timestamp>,
+}
+
 /// What must not be.
 #[derive(Debug, Default)]
 pub(super) struct Verdict {
+    /// Pods that were made and are not there any more. No controller that deletes pods runs, and no pod of the load may evict another:
+    /// this is so whatever becomes of nodes.
+    pub(super) vanished: Vec<String>,
     /// Pods of the load that have no node, and could have one.
     pub(super) waiting: usize,
     /// What one of them says of it.
     pub(super) why: Value,
     /// Nodes with more than they offer, each said with how much.
     pub(super) overbooked: Vec<String>,
-    /// Rules of pods that are broken.
+    /// Rules of pods that are broken, that of being on a node that there is among them.
     pub(super) broken: Vec<String>,
 }
 
 impl Verdict {
     pub(super) fn is_clean(&self) -> bool {
-        self.waiting == 0 && self.overbooked.is_empty() && self.broken.is_empty()
+        self.lost() == 0 && self.overbooked.is_empty() && self.broken.is_empty()
+    }
+
+    /// Pods of the load that are on no node and could be, or are not there at all.
+    pub(super) fn lost(&self) -> usize {
+        self.waiting + self.vanished.len()
     }
 }
 
-pub(super) fn judge(plane: &ControlPlane) -> Verdict {
+pub(super) fn judge(plane: &ControlPlane, known: &Known) -> Verdict {
     let list = |path: &str| -> Vec<Value> {
         let mut answer = plane.api.get(path).unwrap();
         serde_json::from_value(answer["items"].take()).unwrap()
@@ -37,11 +60,13 @@ pub(super) fn judge(plane: &ControlPlane) -> Verdict {
     let (nodes, pods) = (list("/api/v1/nodes"), list(&pod_path(LOADED, "")));
     let (volumes, claims) = (list(VOLUMES), list(&claim_path(LOADED, "")));
     let storage = Storage { claims: by_name(&claims), volumes: by_name(&volumes), nodes: by_name(&nodes) };
-    judge_these(&storage, &pods)
+    judge_these(&storage, &pods, known)
 }
 
-fn judge_these(storage: &Storage<'_>, pods: &[Value]) -> Verdict {
-    let mut verdict = Verdict::default();
+fn judge_these(storage: &Storage<'_>, pods: &[Value], known: &Known) -> Verdict {
+    let there = by_name(pods);
+    let vanished = known.pods.clone().map(name).filter(|name| !there.contains_key(&**name)).collect();
+    let mut verdict = Verdict { vanished, ..Verdict::default() };
     // What a kubelet refused takes nothing of its node.
     let placed: Vec<&Value> =
         pods.iter().filter(|pod| pod["spec"]["nodeName"].is_string() && pod["status"]["phase"] != "Failed").collect();
@@ -59,7 +84,10 @@ fn judge_these(storage: &Storage<'_>, pods: &[Value]) -> Verdict {
         by_node.entry(pod["spec"]["nodeName"].as_str().unwrap()).or_default().push(pod);
     }
     for (node, pods) in by_node {
-        let Some(offer) = storage.nodes.get(node).map(|node| &node["status"]["allocatable"]) else { continue };
+        let Some(offer) = storage.nodes.get(node).map(|node| &node["status"]["allocatable"]) else {
+            verdict.broken.extend(pods.iter().filter_map(|pod| nowhere(pod, node, known.gone.get(node))));
+            continue;
+        };
         let room = milli(offer["cpu"].as_str().unwrap());
         let taken: u64 = pods.iter().map(|pod| milli_of(pod)).sum();
         if taken > room || pods.len() > 110 {
@@ -69,6 +97,18 @@ fn judge_these(storage: &Storage<'_>, pods: &[Value]) -> Verdict {
         verdict.broken.extend(twice(&pods, port_of).map(|port| format!("{node}: two pods on port {port}")));
     }
     verdict
+}
+
+/// Why the pod should not be on this node, which is not there. It may be if it was there before the node was deleted, which `gone`
+/// says when: without a garbage collector of pods it stays.
+fn nowhere(pod: &Value, node: &str, gone: Option<&Timestamp>) -> Option<String> {
+    let name = &pod["metadata"]["name"];
+    let Some(gone) = gone else { return Some(format!("pod {name} is on {node}, which is not there")) };
+    let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+    let mut scheduled = conditions.filter(|one| one["type"] == "PodScheduled" && one["status"] == "True");
+    let bound = scheduled.find_map(|one| one["lastTransitionTime"].as_str()?.parse::<Timestamp>().ok());
+    let is_late = bound.is_none_or(|bound| bound > *gone + SHOWN_WITHIN);
+    is_late.then(|| format!("pod {name} was bound to {node} at {bound:?}, which was deleted at {gone}"))
 }
 
 fn by_name(objects: &[Value]) -> BTreeMap<&str, &Value> {
@@ -120,7 +160,7 @@ fn what_must_not_be_is_told() {
     let claims = [claim("one", "ReadWriteOnce", "v"), claim("alone", "ReadWriteOncePod", "w")];
     let judged = |claims: &[Value], pods: &[Value]| {
         let storage = Storage { claims: by_name(claims), volumes: by_name(&volumes), nodes: by_name(&nodes) };
-        let Verdict { waiting, overbooked, broken, .. } = judge_these(&storage, pods);
+        let Verdict { waiting, overbooked, broken, .. } = judge_these(&storage, pods, &Known::default());
         (waiting, overbooked.len(), broken)
     };
     let (none, here, there) = (Value::Null, json!("here"), json!("there"));
@@ -158,4 +198,36 @@ fn what_must_not_be_is_told() {
     }
     let crowded = [pod("p", here.clone(), "one", "600m"), pod("q", here, "alone", "600m")];
     assert_eq!(judged(&claims, &crowded), (0, 1, Vec::new()));
+}
+
+/// A pod that is gone is in no list, and a node that is gone has no room to compare with.
+#[test]
+fn pods_that_vanished_and_pods_on_nodes_that_are_gone_are_told() {
+    use serde_json::json;
+    let at = |second: i64| Timestamp::from_second(1_800_000_000 + second).unwrap();
+    let pod = |number: usize, node: &str, bound: i64| {
+        let mut pod = crate::objects::pod(LOADED, &name(number), LOADED, "1");
+        pod["spec"]["nodeName"] = node.into();
+        let time = at(bound).to_string();
+        pod["status"]["conditions"] = json!([{"type": "PodScheduled", "status": "True", "lastTransitionTime": time}]);
+        pod
+    };
+    let nodes = [json!({"metadata": {"name": "here"}, "status": {"allocatable": {"cpu": "16"}}})];
+    let storage = Storage { claims: BTreeMap::new(), volumes: BTreeMap::new(), nodes: by_name(&nodes) };
+    let gone = BTreeMap::from([("replaced".to_owned(), at(100))]);
+    let judged =
+        |pods: Range<usize>, there: &[Value]| judge_these(&storage, there, &Known { pods, gone: gone.clone() });
+
+    let fine = [pod(7, "here", 0), pod(8, "replaced", 90), pod(9, "replaced", 105)];
+    assert!(judged(7..10, &fine).is_clean(), "{:?}", judged(7..10, &fine));
+
+    let verdict = judged(6..11, &fine);
+    assert_eq!((verdict.vanished.clone(), verdict.lost(), verdict.is_clean()), (vec![name(6), name(10)], 2, false));
+
+    for (wrong, why) in [(pod(7, "replaced", 111), "which was deleted at"), (pod(7, "unheard-of", 90), "is not there")]
+    {
+        let verdict = judged(7..8, &[wrong]);
+        assert!(matches!(&verdict.broken[..], [one] if one.contains(why)), "{verdict:?}");
+        assert!(!verdict.is_clean());
+    }
 }

@@ -1,5 +1,6 @@
 //! Pods that keep coming at a steady rate, whatever happens to the API server.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
@@ -31,6 +32,8 @@ pub(super) struct Load {
 struct Shared {
     /// Numbers given out; each is a pod that exists or is about to.
     begun: AtomicUsize,
+    /// Pods of lower numbers are none of the load's any more.
+    ended: AtomicUsize,
     flows: AtomicBool,
     stop: AtomicBool,
     /// For each new pod the one so many before it is deleted; 0 keeps all.
@@ -57,6 +60,18 @@ impl Load {
     /// How many pods it has made.
     pub(super) fn made(&self) -> usize {
         self.shared.begun.load(Ordering::Relaxed)
+    }
+
+    /// The numbers of those that nobody has deleted. The last may be about to be made.
+    pub(super) fn there(&self) -> Range<usize> {
+        let (made, keep) = (self.made(), self.shared.keep.load(Ordering::Relaxed));
+        let kept = if keep > 0 { made.saturating_sub(keep) } else { 0 };
+        kept.max(self.shared.ended.load(Ordering::Relaxed))..made
+    }
+
+    /// All pods that it has made are gone.
+    pub(super) fn forget(&self) {
+        self.shared.ended.store(self.made(), Ordering::Relaxed);
     }
 
     /// Makes so many at once, beside those that come anyway; the number of the first.

@@ -64,7 +64,7 @@ fn memory_does_not_grow_and_nothing_is_left() {
 fn replace_nodes(stage: &mut Stage, end: Instant, replaced: &mut usize) {
     while Instant::now() < end {
         let (old, new) = (*replaced, *replaced + stage.scale.nodes);
-        drop(stage.plane.api.delete(&format!("/api/v1/nodes/n{old}"), None));
+        stage.lose_node(&format!("n{old}"));
         drop(stage.plane.api.post("/api/v1/nodes", &node(new).object()));
         let taints = json!({"spec": {"taints": []}});
         drop(stage.plane.api.patch(&format!("/api/v1/nodes/n{new}"), Patch::Merge, &taints));

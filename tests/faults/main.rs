@@ -128,7 +128,7 @@ fn nothing_is_lost_doubled_or_overbooked_whatever_breaks() {
 
 fn line(case: &Case, figures: &Figures) -> String {
     let Figures { first_bind, all_bound, pods, refused, doubled, verdict, peak_mib, restarts, .. } = figures;
-    let (lost, overbooked, broken) = (verdict.waiting, verdict.overbooked.len(), verdict.broken.len());
+    let (lost, overbooked, broken) = (verdict.lost(), verdict.overbooked.len(), verdict.broken.len());
     format!(
         "faults: | {} | {pods} | {} ms | {} ms | {refused} | {restarts} | {lost}, {doubled}, {overbooked}, {broken} | {peak_mib} MiB |",
         case.what,

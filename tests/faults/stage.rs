@@ -1,5 +1,6 @@
 //! The cluster in which things break: two operators behind a proxy, pods that keep coming, and what is measured.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::mem;
 use std::path::PathBuf;
@@ -7,11 +8,12 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use berth_lab::{ControlPlane, Managed, NodeSpec, Operator, OperatorOptions};
+use jiff::Timestamp;
 use serde_json::json;
 
 use crate::audit::Audit;
 use crate::cases::signal;
-use crate::checker::{Verdict, judge};
+use crate::checker::{Known, Verdict, judge};
 use crate::cluster::{HOME, binary, namespace, own_plane};
 use crate::load::{LOADED, Load, name};
 use crate::objects::{PROFILES, change_profile, pod_path, profile, wait_bound, wait_reason};
@@ -89,6 +91,8 @@ pub(super) struct Stage {
     pub(super) proxy: Proxy,
     setting: Setting,
     remark: String,
+    /// Nodes that were deleted for good, and when.
+    gone: BTreeMap<String, Timestamp>,
     pub(super) audit: Audit,
     /// The volume controller, where pods have claims.
     _controllers: Option<Managed>,
@@ -129,6 +133,7 @@ impl Stage {
             proxy,
             setting: Setting::Proxied,
             remark: String::new(),
+            gone: BTreeMap::new(),
             audit,
             _controllers: controllers,
             scale,
@@ -178,12 +183,12 @@ impl Stage {
         figures
     }
 
-    /// What the checker says once no pod waits, or at the end of `patience`.
+    /// What the checker says once no pod waits and all are there, or at the end of `patience`.
     pub(super) fn judge_when_none_waits(&mut self, patience: Duration) -> Verdict {
         let end = Instant::now() + patience;
         loop {
-            let verdict = judge(&self.plane);
-            if verdict.waiting == 0 || Instant::now() > end {
+            let verdict = judge(&self.plane, &Known { pods: self.load.there(), gone: self.gone.clone() });
+            if verdict.lost() == 0 || Instant::now() > end {
                 return verdict;
             }
             self.pass(Duration::from_millis(500));
@@ -320,6 +325,13 @@ impl Stage {
         wait_bound(&self.plane, LOADED, &name(first + pods / 10));
     }
 
+    /// Deletes a node that does not come back. Pods that are on it stay: there is no controller that deletes them.
+    pub(super) fn lose_node(&mut self, name: &str) {
+        if self.plane.api.delete(&format!("/api/v1/nodes/{name}"), None).is_ok() {
+            self.gone.insert(name.to_owned(), Timestamp::now());
+        }
+    }
+
     /// Waits until every operator knows at least so many pods.
     pub(super) fn wait_until_known(&mut self, pods: usize) {
         let known = |replica: &Replica| {
@@ -362,6 +374,7 @@ impl Stage {
             let left = self.plane.api.get(&format!("{}?limit=1", pod_path(LOADED, ""))).unwrap();
             let are_gone = left["items"].as_array().is_none_or(Vec::is_empty);
             if are_gone && (!self.scale.claims || volumes::clear(&self.plane.api)) {
+                self.load.forget();
                 return;
             }
             assert!(Instant::now() < end, "pods are left");

@@ -27,7 +27,7 @@ fn row(what: &str, runs: &[Figures]) -> String {
     let longest = time(runs.iter().map(|run| run.first_bind).max().unwrap_or_default());
     let first = if runs.len() > 1 { format!("{shortest} to {longest}") } else { longest };
     let wrong = [
-        sum(runs, |run| run.verdict.waiting),
+        sum(runs, |run| run.verdict.lost()),
         sum(runs, |run| run.doubled),
         sum(runs, |run| run.verdict.overbooked.len()),
         sum(runs, |run| run.verdict.broken.len()),

@@ -217,6 +217,12 @@ pub(crate) const ALL: &[(&str, Hold)] = &[
         let p = t.path("pods");
         t.watch(&p, &v, 2);
     }),
+    // Bookmarks. The barrier of a new leader opens a watch for three seconds, and counts on one that is as new as a list from before.
+    ("a bookmark before the end of a watch of what does not change", |t| bookmark(t, true, 3)),
+    ("a watch that is too short for a bookmark", |t| bookmark(t, true, 1)),
+    ("a watch that asks for no bookmarks", |t| bookmark(t, false, 3)),
+    // No room.
+    ("a request that flow control turns away", |t| { let p = t.path("pods"); t.turn_away(&p); }),
     // What is not there.
     ("a kind that is not there", |t| { t.get("/api/v1/moons"); }),
     ("a group that is not there", |t| { t.get("/apis/moons.example/v1/moons"); }),
@@ -318,6 +324,20 @@ fn remove(t: &mut Talk<'_>, name: &str, mut options: Value) {
     options["kind"] = json!("DeleteOptions");
     let path = t.path(&format!("pods/{name}"));
     t.delete(&path, options);
+}
+
+/// A page of one pod, and a watch from before it, as the barrier makes them. Something of another kind has changed in between, so that
+/// the list is newer than any pod.
+fn bookmark(t: &mut Talk<'_>, asks: bool, seconds: u32) {
+    pod(t, "a");
+    pod(t, "b");
+    let before = t.version("b");
+    lease(t, "me");
+    let page = t.path("pods?limit=1");
+    let list = t.get(&page);
+    let list = list["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
+    let path = t.path(&format!("pods?allowWatchBookmarks={asks}"));
+    t.bookmark(&path, &before, seconds, &list);
 }
 
 fn leases(t: &Talk<'_>, rest: &str) -> String {

@@ -1,12 +1,14 @@
 //! One conversation with one server: requests that use what earlier answers showed, and answers as far as both servers must agree.
 
-use super::model::api::{Asked, Place, answer};
+use super::model::api::{Answer, Asked, Place, answer};
 use super::model::store::Store;
-use super::model::watch::Cursor;
+use super::model::watch::{Cursor, last_bookmark};
 use berth_lab::Api;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
+use std::sync::mpsc;
+use std::thread;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -16,7 +18,22 @@ pub(crate) trait Server {
 
     /// The events of a watch that ends by itself, and of which at least `least` come.
     fn watch(&mut self, path: &str, least: usize) -> Vec<Value>;
+
+    /// What is answered to a GET of the path when the server has no room for it.
+    fn turn_away(&mut self, namespace: &str, path: &str) -> Turned;
 }
+
+/// An answer before anything has looked at the request.
+#[derive(Debug)]
+pub(crate) struct Turned {
+    code: u16,
+    content_type: String,
+    retry_after: String,
+    body: String,
+}
+
+/// Longest wait for what takes a moment on an idle machine.
+const SOON: Duration = Duration::from_mins(1);
 
 pub(crate) struct Real(Api);
 
@@ -27,13 +44,39 @@ impl Real {
 
     /// Until the path is served.
     pub(crate) fn wait_for(&self, path: &str) {
-        let end = std::time::Instant::now() + Duration::from_mins(1);
+        let end = std::time::Instant::now() + SOON;
         while self.0.get(path).is_err() {
             assert!(std::time::Instant::now() < end, "{path} is not served");
-            std::thread::sleep(Duration::from_millis(50));
+            thread::sleep(Duration::from_millis(50));
         }
     }
+
+    /// The client of an account whose requests have a priority level of their own, which lets one in at a time and refuses all others.
+    fn narrow(&self, namespace: &str) -> Api {
+        let accounts = format!("/api/v1/namespaces/{namespace}/serviceaccounts");
+        self.0.post(&accounts, &json!({"metadata": {"name": "many"}})).unwrap();
+        let limited =
+            json!({"nominalConcurrencyShares": 0, "borrowingLimitPercent": 0, "limitResponse": {"type": "Reject"}});
+        let level = json!({"metadata": {"name": namespace}, "spec": {"type": "Limited", "limited": limited}});
+        self.0.post(&format!("{FLOW_CONTROL}/prioritylevelconfigurations"), &level).unwrap();
+        let account = json!({"kind": "ServiceAccount", "serviceAccount": {"namespace": namespace, "name": "many"}});
+        let all =
+            json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "clusterScope": true, "namespaces": ["*"]});
+        let schema = json!({
+            "metadata": {"name": namespace},
+            "spec": {
+                "matchingPrecedence": 100,
+                "priorityLevelConfiguration": {"name": namespace},
+                "rules": [{"subjects": [account], "resourceRules": [all]}],
+            },
+        });
+        self.0.post(&format!("{FLOW_CONTROL}/flowschemas"), &schema).unwrap();
+        let token = self.0.post(&format!("{accounts}/many/token"), &json!({"spec": {}})).unwrap();
+        self.0.with_token(token["status"]["token"].as_str().unwrap())
+    }
 }
+
+const FLOW_CONTROL: &str = "/apis/flowcontrol.apiserver.k8s.io/v1";
 
 impl Server for Real {
     fn ask(&mut self, method: &str, path: &str, content_type: &str, body: &Value) -> (u16, Value) {
@@ -47,6 +90,27 @@ impl Server for Real {
         let _ = least;
         let lines = BufReader::new(self.0.stream(path, "application/json").unwrap()).lines();
         lines.map_while(Result::ok).filter_map(|line| serde_json::from_str(&line).ok()).collect()
+    }
+
+    fn turn_away(&mut self, namespace: &str, path: &str) -> Turned {
+        let api = self.narrow(namespace);
+        let (end, held) = mpsc::channel();
+        let holder = api.clone();
+        // Everybody may ask it, and its handler waits for the body: it takes the only place.
+        let hold = thread::spawn(move || holder.hold("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", held));
+        let limit = std::time::Instant::now() + SOON;
+        let turned = loop {
+            let answer = api.request("GET", path, None).unwrap();
+            if answer.status == 429 {
+                break answer;
+            }
+            assert!(std::time::Instant::now() < limit, "nothing is turned away: {answer:?}");
+            thread::sleep(Duration::from_millis(50));
+        };
+        drop(end);
+        let _answered = hold.join().unwrap();
+        let body = turned.body.as_str().map_or_else(|| turned.body.to_string(), str::to_owned);
+        Turned { code: turned.status, content_type: turned.content_type, retry_after: turned.retry_after, body }
     }
 }
 
@@ -83,8 +147,23 @@ impl Server for Model {
         let asked = Self::asked("GET", path, "", &Value::Null);
         let mut cursor = Cursor::new(Place::of(&asked.path).unwrap(), &asked);
         let now = now();
-        let lines = cursor.take(&self.0, now, |change| change.at, |_| false).lines;
+        let mut lines = cursor.take(&self.0, now, |change| change.at, |_| false).lines;
+        let seconds = asked.query("timeoutSeconds").and_then(|seconds| seconds.parse().ok()).unwrap_or_default();
+        // As late as it may be.
+        if last_bookmark(&asked, now, now + Duration::from_secs(seconds)).is_some() {
+            cursor.bookmark(&self.0, &mut lines);
+        }
         lines.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect()
+    }
+
+    fn turn_away(&mut self, _: &str, _: &str) -> Turned {
+        let answer = Answer::turned_away(1);
+        Turned {
+            code: answer.code,
+            content_type: answer.content_type.to_owned(),
+            retry_after: answer.retry_after.map(|seconds| seconds.to_string()).unwrap_or_default(),
+            body: String::from_utf8_lossy(&answer.body).into_owned(),
+        }
     }
 }
 
@@ -168,6 +247,31 @@ impl<'a> Talk<'a> {
         let shown = self.shown(&answer);
         self.told.push(format!("{method} {}: {code} {shown}", path.split('?').next().unwrap_or_default()));
         answer
+    }
+
+    /// Asks when the server has no room. How long it is to wait differs: it is a number of seconds.
+    pub(crate) fn turn_away(&mut self, path: &str) {
+        let Turned { code, content_type, retry_after, body } = self.server.turn_away(&self.namespace, path);
+        let waits = retry_after.parse::<u64>().is_ok_and(|seconds| seconds > 0);
+        self.told.push(format!("GET {path}: {code} {content_type}, says when to ask again: {waits}, {body:?}"));
+    }
+
+    /// Watches from a version on for so many seconds. Whether a bookmark comes that is as new as `list`, the version of a list from before.
+    pub(crate) fn bookmark(&mut self, path: &str, version: &str, seconds: u32, list: &str) {
+        let query = format!("watch=true&resourceVersion={version}&timeoutSeconds={seconds}");
+        let events = self.server.watch(&format!("{path}&{query}"), 0);
+        let number = |version: &str| version.parse::<u64>().unwrap();
+        let (bookmarks, others): (Vec<Value>, Vec<Value>) =
+            events.into_iter().partition(|event| event["type"] == "BOOKMARK");
+        for event in others {
+            let shown = self.shown(&event["object"]);
+            self.told.push(format!("{} {shown}", event["type"]));
+        }
+        let object = bookmarks.last().map(|event| &event["object"]);
+        let reached = object.map(|object| object["metadata"]["resourceVersion"].as_str().unwrap_or_default());
+        let is_new = reached.map(|reached| number(reached) >= number(list));
+        let kind = object.map(|object| [&object["apiVersion"], &object["kind"]]);
+        self.told.push(format!("bookmarks: {}, of {kind:?}, as new as the list: {is_new:?}", bookmarks.len()));
     }
 
     /// Watches from a version on for as long as the call lasts, which is a second.

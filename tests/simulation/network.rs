@@ -377,12 +377,10 @@ fn decoded(text: &str) -> String {
 
 /// Even where nothing has looked at the request the answer is JSON if a webhook gave it.
 fn throttled(drawn: Drawn) -> Answer {
-    let text = "Too many requests, please try again later.";
-    let answer = if drawn.reset {
-        Answer { content_type: "text/plain; charset=utf-8", ..Answer::ok(429, text) }
-    } else {
-        Answer::status(429, "TooManyRequests", text)
-    };
+    if drawn.reset {
+        return Answer::turned_away(drawn.retry_after);
+    }
+    let answer = Answer::status(429, "TooManyRequests", "Too many requests, please try again later.");
     Answer { retry_after: Some(drawn.retry_after), ..answer }
 }
 

@@ -2,7 +2,7 @@
 
 use super::model::api::{Asked, Place};
 use super::model::store::{Change, Verb};
-use super::model::watch::Cursor;
+use super::model::watch::{Cursor, last_bookmark};
 use super::world::World;
 use bytes::Bytes;
 use std::io;
@@ -12,9 +12,6 @@ use tokio::time::Instant;
 
 /// Between two bookmarks.
 const BOOKMARKS: Duration = Duration::from_mins(1);
-
-/// Before the end that a call asked for, the API server sends one more.
-const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 
 /// Without a timeout in the request.
 const LONGEST: Duration = Duration::from_mins(30);
@@ -64,10 +61,9 @@ impl Watch {
         let now = Instant::now();
         let seconds = asked.query("timeoutSeconds").and_then(|seconds| seconds.parse().ok());
         let ends = now + seconds.map_or(LONGEST, Duration::from_secs);
-        let bookmarks = asked.query("allowWatchBookmarks") == Some("true");
         Self {
-            bookmark: bookmarks.then(|| now + BOOKMARKS),
-            last_bookmark: bookmarks.then(|| ends.checked_sub(LAST_BOOKMARK).unwrap_or(now).max(now)),
+            bookmark: asked.wants_bookmarks().then(|| now + BOOKMARKS),
+            last_bookmark: last_bookmark(asked, now, ends),
             cursor: Cursor::new(place, asked),
             world,
             operator,

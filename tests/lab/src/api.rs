@@ -1,13 +1,16 @@
 //! A small blocking client for raw JSON at a path of the API server: keep-alive, usable from many threads at once.
 
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
+use ureq::SendBody;
 use ureq::http::Request;
+use ureq::http::header::{CONTENT_TYPE, HeaderName, RETRY_AFTER};
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
 /// Idle connections kept: as many as threads that a test or benchmark may use.
@@ -39,6 +42,10 @@ impl Patch {
 pub struct Answer {
     /// The HTTP status code.
     pub status: u16,
+    /// The header of this name; empty if there is none.
+    pub content_type: String,
+    /// The header of this name; empty if there is none.
+    pub retry_after: String,
     /// The JSON body; a string where the body is not JSON.
     pub body: Value,
 }
@@ -47,6 +54,16 @@ impl Answer {
     /// Whether the status is 2xx.
     pub fn is_success(&self) -> bool {
         (200..300).contains(&self.status)
+    }
+}
+
+/// A body that does not come before the other end of the channel is dropped.
+struct Held(Receiver<()>);
+
+impl Read for Held {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        let _dropped = self.0.recv();
+        Ok(0)
     }
 }
 
@@ -133,6 +150,14 @@ impl Api {
         self.send(method, path, body)
     }
 
+    /// POST whose body does not come before the sender of `end` is dropped. Its handler waits for it, and the request keeps its place
+    /// in the API server's flow control meanwhile. What is answered in the end does not matter.
+    pub fn hold(&self, path: &str, end: Receiver<()>) -> Result<()> {
+        let request = self.builder("POST", path).header("Content-Type", "application/json");
+        let request = request.body(SendBody::from_owned_reader(Held(end)))?;
+        self.agent.run(request).map(drop).with_context(|| format!("POST {path}"))
+    }
+
     /// GET whose body is handed out as it arrives: long lists and watches. `accept` is the media type asked for.
     /// An error unless the status is 2xx.
     pub fn stream(&self, path: &str, accept: &str) -> Result<impl Read + use<>> {
@@ -166,10 +191,15 @@ impl Api {
         };
         let mut answer = answer.with_context(|| format!("{method} {path}"))?;
         let status = answer.status().as_u16();
+        let header = |name: HeaderName| {
+            let value = answer.headers().get(name).and_then(|value| value.to_str().ok());
+            value.unwrap_or_default().to_owned()
+        };
+        let (content_type, retry_after) = (header(CONTENT_TYPE), header(RETRY_AFTER));
         let bytes = answer.body_mut().with_config().limit(u64::MAX).read_to_vec()?;
         let body = serde_json::from_slice(&bytes)
             .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&bytes).into_owned()));
-        Ok(Answer { status, body })
+        Ok(Answer { status, content_type, retry_after, body })
     }
 
     fn builder(&self, method: &str, path: &str) -> ureq::http::request::Builder {

@@ -36,6 +36,10 @@ impl Asked {
         self.query("timeout")?.strip_suffix("ms")?.parse().ok().map(Duration::from_millis)
     }
 
+    pub(crate) fn wants_bookmarks(&self) -> bool {
+        self.query("allowWatchBookmarks") == Some("true")
+    }
+
     pub(crate) fn is_watch(&self) -> bool {
         self.method == "GET" && matches!(self.query("watch"), Some("true" | "1"))
     }
@@ -64,6 +68,13 @@ impl Answer {
         let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
             "message": message, "reason": reason, "code": code});
         Self::json(code, &status)
+    }
+
+    /// What the API server's flow control says to a request for which it has no room, before anything has looked at it.
+    pub(crate) fn turned_away(retry_after: u64) -> Self {
+        let text = "Too many requests, please try again later.\n";
+        let content_type = "text/plain; charset=utf-8";
+        Self { content_type, retry_after: Some(retry_after), ..Self::ok(429, text) }
     }
 
     /// Whether it says what became of the request.

@@ -4,7 +4,17 @@ use super::api::{Asked, Place};
 use super::kinds::Of;
 use super::store::{Change, Store, Verb};
 use serde_json::json;
+use std::time::Duration;
 use tokio::time::Instant;
+
+/// So long before the end that a call asked for, the API server sends a bookmark beside those of each minute. A call of no more than that
+/// gets none: `nextBookmarkTime`, `storage/cacher/cache_watcher.go`.
+const LAST_BOOKMARK: Duration = Duration::from_secs(2);
+
+/// When the last bookmark of a call is due that begins now.
+pub(crate) fn last_bookmark(asked: &Asked, now: Instant, ends: Instant) -> Option<Instant> {
+    ends.checked_sub(LAST_BOOKMARK).filter(|at| asked.wants_bookmarks() && *at > now)
+}
 
 /// How far a watch has come.
 #[derive(Debug)]

@@ -45,9 +45,15 @@ pub(super) async fn await_leadership(
                 health.set_role(format!("waiting: {holder} leads"));
             }
             LeaseState::Deleted => {
-                tracing::warn!(lease, "the lease is gone: whoever held it may lead for as long as it lasted");
-                health.fail(Check::Leadership, format!("lease {lease} was deleted: whoever held it may still lead"));
-                health.set_role("waiting: the lease was deleted".to_owned());
+                tracing::warn!(
+                    lease,
+                    "the lease is gone, or its holder taken out of it: whoever held it may lead for as long as it lasted"
+                );
+                health.fail(
+                    Check::Leadership,
+                    format!("lease {lease} was deleted, or its holder taken out of it: whoever held it may still lead"),
+                );
+                health.set_role("waiting: the lease was deleted or cleared".to_owned());
             }
             LeaseState::AnotherInstallation { holder } => another_installation(options, cx, health, &lease, &holder),
             LeaseState::Lost { reason } => return Err(OperatorError::LeaseLost(reason)),

@@ -1,11 +1,13 @@
-//! Somebody deletes the Lease, also when a process begins that has never seen one.
+//! Somebody deletes the Lease, also when a process begins that has never seen one, or takes its holder out of it; and the rule gates.
 
 use super::model::kinds::Of;
 use super::model::store::key;
 use super::plan::{Plan, Step};
 use super::random::Random;
 use super::world::{Act, Inner};
+use berth::operator::Inside;
 use berth_cluster::lease::LEASE_NAME;
+use serde_json::Value;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -18,7 +20,16 @@ impl Plan {
             });
         }
     }
+
+    pub(crate) fn draw_cleared_leases(&mut self, random: &mut Random) {
+        for _ in 0..random.pick(&[0, 0, 1, 2]) {
+            self.at_random(random, |_| Step::ClearLease);
+        }
+    }
 }
+
+/// What a process writes as the duration of a Lease that it gives back, in seconds.
+const GIVEN_BACK: u64 = 1;
 
 impl Inner {
     /// Deletes the Lease. Where a replica is to begin then, its process is killed first, unless it leads, and begins so long before.
@@ -34,13 +45,38 @@ impl Inner {
         Some((replica, back_at))
     }
 
-    /// Who holds the Lease. While there is none, whoever held it last goes on; nobody else may.
+    /// Takes the holder out of the Lease, and leaves all else in it.
+    pub(crate) fn clear_lease(&mut self, now: Instant) {
+        let Some(lease) = self.store.get(Of::Leases, &key("kube-system", LEASE_NAME)) else { return };
+        let mut value = lease.value.clone();
+        value["spec"]["holderIdentity"] = "".into();
+        self.store.update(Of::Leases, value, now);
+    }
+
+    /// Gates: a process whose gate is open holds the Lease, so that no two are open. One that was killed sends nothing, whatever its gate.
+    pub(crate) fn look_at_gates(&mut self) {
+        for process in 0..self.operators.len() {
+            let operator = &self.operators[process];
+            let is_open = operator.connected && operator.inside.as_ref().is_some_and(Inside::is_gate_open);
+            if is_open && self.rules.leader != Some(process) {
+                let what = format!("that of operator {process} is open, and {:?} holds the Lease", self.rules.leader);
+                self.rules.breaks("gates", &what);
+            }
+        }
+    }
+
+    /// Who holds the Lease. While there is none, or its holder was taken out, whoever held it last goes on; nobody else may.
     pub(crate) fn lease_changed(&mut self) {
         let Some(lease) = self.store.get(Of::Leases, &key("kube-system", LEASE_NAME)) else {
             self.trace.note(&["no lease"], &[], format_args!("lease: deleted"));
             return;
         };
         let holder = lease.text("/spec/holderIdentity").to_owned();
+        let duration = lease.value.pointer("/spec/leaseDurationSeconds").and_then(Value::as_u64);
+        if holder.is_empty() && duration != Some(GIVEN_BACK) {
+            self.trace.note(&["lease cleared"], &[], format_args!("lease: its holder was taken out"));
+            return;
+        }
         let leader = self.operators.iter().position(|operator| operator.holder == holder);
         if leader != self.rules.leader {
             self.trace.note(

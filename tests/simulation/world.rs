@@ -271,6 +271,7 @@ impl World {
             }
             self.changed[of as usize].notify_waiters();
         }
+        inner.look_at_gates();
         self.hurry.notify_one();
     }
 }
@@ -292,6 +293,7 @@ impl Inner {
 
     /// An operator sends a request. Nobody sees what a killed one sends.
     pub(crate) fn sent(&mut self, operator: usize, asked: &Asked) {
+        self.look_at_gates();
         if self.operators[operator].connected && asked.method == "POST" && asked.path.ends_with("/binding") {
             self.is_extenders_will(operator, asked, false, Instant::now());
         }
@@ -318,6 +320,7 @@ impl Inner {
 
     /// An operator was told how a request ended that it sent at `sent`.
     pub(crate) fn answered(&mut self, operator: usize, asked: &Asked, answer: &Answer, sent: Instant) {
+        self.look_at_gates();
         self.rules.answered(operator, asked, answer, sent);
         if let (Some(version), Some(place)) = (answer.shows, Place::of(&asked.path)) {
             self.saw(operator, place.of, version, Instant::now());

@@ -7,6 +7,9 @@ use tokio::time::Instant;
 /// How often to look for a Lease that is missing: at a first start another replica is making it just now.
 const LOOK_FOR_MISSING: Duration = Duration::from_millis(250);
 
+/// The duration in a Lease that a process gives back: whoever sees it takes it at once.
+pub(super) const GIVEN_BACK: Duration = Duration::from_secs(1);
+
 /// client-go's jitter of the retry period, which must leave a renewal its time before the deadline.
 const JITTER: f64 = 1.2;
 
@@ -105,7 +108,7 @@ impl Default for Timing {
 /// Who holds a Lease, seen from this process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Holder {
-    /// Nobody: it was released.
+    /// Nobody: it was released, or somebody took its holder out of it.
     Nobody,
     /// This process, by a write of its own.
     Us,
@@ -122,6 +125,13 @@ pub struct Record {
     pub duration: Duration,
     /// The resourceVersion: a change of anything is a sign of life.
     pub version: String,
+}
+
+impl Record {
+    /// Whether somebody took its holder out of it: its duration says that nobody gave it back, and whoever held it goes on until it notices.
+    fn is_cleared(&self) -> bool {
+        self.holder == Holder::Nobody && self.duration != GIVEN_BACK
+    }
 }
 
 /// The Lease as this process saw it, by its own monotonic clock: clocks of two processes are never compared.
@@ -177,7 +187,8 @@ impl Observed {
 pub enum Decision {
     /// There is no Lease, and nobody may lead without one any more: create it with us as holder.
     Create,
-    /// It is free or expired, or a write of ours took it and the answer was lost: replace it with us as holder.
+    /// It is free or expired, or a write of ours took it and the answer was lost, or we lead and were taken out of it: replace it with us as
+    /// holder.
     Acquire,
     /// It is ours: replace it with a new renew time.
     Renew,
@@ -190,16 +201,21 @@ pub enum Decision {
 /// Decides. `leading_since_renewal` is when our last successful renewal was *sent*, `None` if we do not lead.
 pub fn decide(seen: &Observed, leading_since_renewal: Option<Instant>, now: Instant, timing: &Timing) -> Decision {
     if let Some(renewed) = leading_since_renewal {
-        let ours = seen.record.as_ref().is_none_or(|record| record.holder == Holder::Us);
+        // While it is cleared nobody else may have it.
+        let ours = seen.record.as_ref().is_none_or(|record| record.holder == Holder::Us || record.is_cleared());
         if !ours || now.duration_since(renewed) >= timing.renew_deadline {
             return Decision::Lost;
         }
-        return if seen.record.is_some() { Decision::Renew } else { Decision::Create };
+        return match &seen.record {
+            None => Decision::Create,
+            Some(record) if record.is_cleared() => Decision::Acquire,
+            Some(_) => Decision::Renew,
+        };
     }
     let (free, held_until, pause) = match &seen.record {
         None => (Decision::Create, seen.held_until_though_gone(timing), timing.retry.min(LOOK_FOR_MISSING)),
-        Some(Record { holder: Holder::Other(_), duration, .. }) => {
-            (Decision::Acquire, Some(seen.since + *duration), timing.retry)
+        Some(record) if record.is_cleared() || matches!(record.holder, Holder::Other(_)) => {
+            (Decision::Acquire, Some(seen.since + record.duration), timing.retry)
         }
         Some(_) => return Decision::Acquire,
     };
@@ -231,11 +247,15 @@ mod tests {
         let (start, timing) = (Instant::now(), Timing::default());
         let other = Some(record("other", "1"));
         let ours = Some(record("me", "1"));
-        let free = Some(record("", "1"));
+        let cleared = Some(record("", "1"));
+        let free = cleared.clone().map(|record| Record { duration: secs(1), ..record });
         let rows = [
             ("no lease", None, None, 0, Decision::Wait(LOOK_FOR_MISSING)),
             ("no lease for as long as whoever held one may go on", None, None, 15, Decision::Create),
-            ("released", free, None, 0, Decision::Acquire),
+            ("released", free.clone(), None, 0, Decision::Acquire),
+            ("cleared by hand, just seen: its holder goes on", cleared.clone(), None, 0, Decision::Wait(secs(2))),
+            ("cleared by hand, nearly over", cleared.clone(), None, 14, Decision::Wait(secs(1))),
+            ("cleared by hand, over by our clock", cleared.clone(), None, 15, Decision::Acquire),
             ("ours by a write without an answer", ours.clone(), None, 0, Decision::Acquire),
             ("another's, just seen", other.clone(), None, 0, Decision::Wait(secs(2))),
             ("another's, nearly over", other.clone(), None, 14, Decision::Wait(secs(1))),
@@ -245,6 +265,9 @@ mod tests {
             ("taken from us", other, Some(0), 1, Decision::Lost),
             ("deleted while we lead", None, Some(0), 1, Decision::Create),
             ("deleted, too late", None, Some(0), 10, Decision::Lost),
+            ("cleared by hand while we lead", cleared.clone(), Some(0), 1, Decision::Acquire),
+            ("cleared by hand, too late", cleared, Some(0), 10, Decision::Lost),
+            ("given back by another since we led", free, Some(0), 1, Decision::Lost),
         ];
         for (name, record, renewed, after, want) in rows {
             let seen = Observed::first(record, start);

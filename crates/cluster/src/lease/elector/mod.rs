@@ -4,7 +4,7 @@ mod handle;
 
 pub use handle::LeaseHandle;
 
-use super::decide::{Decision, Holder, Observed, Record, Timing, decide};
+use super::decide::{Decision, GIVEN_BACK, Holder, Observed, Record, Timing, decide};
 use super::follow::{Follow, Seen};
 use super::identity::Identity;
 use super::object::{INSTALLATION, LAST_SEEN, installation_of, last_seen_of, mark, renew_time_of};
@@ -34,9 +34,6 @@ const TOO_SHORT: Duration = Duration::from_millis(10);
 /// Longest wait for the release, however long a retry period is: the process ends, and a successor can wait.
 const RELEASE_WITHIN: Duration = Duration::from_secs(2);
 
-/// The duration in a released Lease: the next process takes it at once.
-const RELEASED: Duration = Duration::from_secs(1);
-
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LeaseState {
     /// The Lease has not been read yet; with what went wrong last, `None` before the first try.
@@ -55,7 +52,7 @@ pub enum LeaseState {
     AnotherInstallation {
         holder: String,
     },
-    /// There is none, though there was one: whoever held it may still lead.
+    /// There is none, though there was one, or somebody took its holder out of it: whoever held it may still lead.
     Deleted,
     Leading,
     /// We led and do not any more; the caller exits. Final.
@@ -485,7 +482,7 @@ impl Elector {
             }
             let Some(spec) = lease.spec.as_mut() else { return Ok(false) };
             spec.holder_identity = Some(String::new());
-            spec.lease_duration_seconds = Some(whole_seconds(RELEASED));
+            spec.lease_duration_seconds = Some(whole_seconds(GIVEN_BACK));
             spec.renew_time = Some(MicroTime(Timestamp::now()));
             let at = renew_time_of(&lease).unwrap_or_default();
             let last = lock(&self.handover.0).own.clone().map(|own| (LAST_SEEN.to_owned(), format!("{at} {own}")));

@@ -218,6 +218,30 @@ async fn a_leader_whose_lease_is_gone_makes_it_again_and_one_whose_lease_was_tak
     assert!(matches!(&*state.borrow(), LeaseState::Lost { reason } if reason.contains("other")));
 }
 
+#[tokio::test]
+async fn a_leader_who_was_taken_out_of_the_lease_takes_it_back_and_nobody_else_takes_it_meanwhile() {
+    let ((server, kept), gate) = (rig().await, Gate::new());
+    gate.admit();
+    // Longer than what a process writes that gives the Lease back.
+    let longer = Timing { duration: Duration::from_secs(2), ..timing() };
+    let elector = |name: &str, gate: &Gate| {
+        let (sender, state) = watch::channel(LeaseState::Starting { fault: None });
+        (Elector::new(server.client(), options(name, longer), gate.clone(), sender, Handover::default()), state)
+    };
+    let ((mut leader, leads), (mut other, waits)) = (elector("berth-0", &gate), elector("berth-1", &Gate::new()));
+    assert_eq!(leader.turn().await, Some(longer.retry));
+
+    kept.lock().unwrap().held_by("");
+    kept.lock().unwrap().lasts(2);
+    assert_eq!(other.turn().await, Some(longer.retry));
+    assert_eq!(*waits.borrow(), LeaseState::Deleted, "its holder goes on");
+    assert_eq!(leader.turn().await, Some(Duration::ZERO), "it looks at once");
+    assert!(!gate.is_open() && gate.leads(), "another may have taken it by now");
+    assert_eq!(leader.turn().await, Some(longer.retry));
+    assert!(gate.is_open() && *leads.borrow() == LeaseState::Leading);
+    assert!(kept.lock().unwrap().spec("holderIdentity").as_str().unwrap().starts_with("berth-0_"));
+}
+
 /// What is sent last must have come to its end when another may lead.
 #[tokio::test]
 async fn the_gate_shuts_so_long_before_the_lease_is_over_as_a_request_may_take_and_opens_again_with_a_renewal() {

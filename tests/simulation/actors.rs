@@ -111,6 +111,7 @@ fn perform_step(world: &Arc<World>, step: Step, now: Instant) {
                 operators::kill(world, replica, back_at);
             }
         }
+        Step::ClearLease => world.act(By::Cluster, |inner| inner.clear_lease(now)),
         Step::Kill { operator, back_after } => operators::kill(world, operator, now + back_after),
         Step::Stop { operator, back_after } => operators::stop(world, operator, now + back_after),
         Step::ForeignBind { pod, node } => world.act(By::ForeignScheduler, |inner| inner.foreign_bind(pod, node, now)),
@@ -170,6 +171,9 @@ pub(crate) fn pod(plan: &PodPlan, namespace: &str, name: &str, app: &str, claims
     if plan.gated.is_some() {
         spec["schedulingGates"] = json!([{"name": "example.com/drawn"}]);
     }
+    if plan.memory > 0 {
+        spec["containers"][0]["resources"]["requests"]["memory"] = format!("{}Mi", plan.memory).into();
+    }
     if plan.managed {
         spec["containers"][0]["resources"]["requests"][RESOURCE] = "1".into();
     }
@@ -181,7 +185,8 @@ pub(crate) fn pod(plan: &PodPlan, namespace: &str, name: &str, app: &str, claims
 }
 
 fn node(name: &str, plan: &NodePlan) -> Value {
-    let amounts = json!({"cpu": plan.cpu.div_euclid(1_000).to_string(), "memory": "64Gi", "pods": "40"});
+    let amounts = json!({"cpu": plan.cpu.div_euclid(1_000).to_string(), "memory": format!("{}Gi", plan.memory),
+        "pods": plan.pods.to_string()});
     let mut node = json!({
         "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, "pool": plan.pool}},
         "spec": {},
@@ -456,39 +461,7 @@ impl Inner {
         (there.uid() == uid).then(|| there.value.clone())
     }
 
-    /// The kubelet admits a pod if it fits beside those that were bound before it.
-    fn start_pod(&mut self, uid: &str, now: Instant) {
-        let Some(pod) = self.facts.pods.get(uid).filter(|pod| pod.takes_room() && pod.terminating.is_none()) else {
-            return;
-        };
-        let Some(node) = pod.node.clone() else { return };
-        let Some(life) = self.facts.nodes().find(|life| life.name == node) else { return };
-        let before = |one: &&super::facts::PodFact| one.bound.map(|(_, at)| at) < pod.bound.map(|(_, at)| at);
-        let earlier: Vec<_> = self.facts.pods_on(&node).filter(before).collect();
-        let used: i64 = earlier.iter().map(|one| one.cpu).sum();
-        let reason = if used + pod.cpu > life.cpu {
-            "OutOfcpu"
-        } else if pod.port.is_some() && earlier.iter().any(|one| one.port == pod.port) {
-            "NodePorts"
-        } else if self.is_absurd(&pod.key) {
-            "OutOfmemory"
-        } else {
-            ""
-        };
-        if !reason.is_empty() {
-            return self.end_pod(uid, "Failed", reason, now);
-        }
-        if let Some(runs) = self.runs.remove(uid) {
-            self.later(now + runs, Act::Succeed(uid.to_owned()));
-        }
-        self.change_pod(uid, now, |pod| {
-            pod["status"]["phase"] = "Running".into();
-            pod["status"]["startTime"] = stamp().into();
-        });
-        self.look_at_budgets_soon(now);
-    }
-
-    fn end_pod(&mut self, uid: &str, phase: &str, reason: &str, now: Instant) {
+    pub(crate) fn end_pod(&mut self, uid: &str, phase: &str, reason: &str, now: Instant) {
         self.change_pod(uid, now, |pod| {
             pod["status"]["phase"] = phase.into();
             if !reason.is_empty() {

@@ -129,22 +129,20 @@ impl Inner {
     /// Whether a pod could be placed there, as the cluster is.
     fn fits(&self, pod: &PodFact, life: &NodeLife) -> bool {
         let on: Vec<&PodFact> = self.facts.pods_on(&life.name).collect();
-        let nominated: i64 = self
-            .facts
-            .pending
-            .iter()
-            .map(|uid| &self.facts.pods[uid])
+        let waiting = self.facts.pending.iter().map(|uid| &self.facts.pods[uid]);
+        // Room is kept for those that are nominated there.
+        let nominated = waiting
             .filter(|other| other.uid != pod.uid && other.nominated.as_ref() == Some(&life.name))
             .filter(|other| self.is_served(other))
-            .filter(|other| other.priority >= pod.priority)
-            .map(|other| other.cpu)
-            .sum();
+            .filter(|other| other.priority >= pod.priority);
+        let beside: Vec<&PodFact> = on.iter().copied().chain(nominated).collect();
         !life.cordoned
             && self.facts.profiles.let_pod(pod, life)
             && pod.pool.as_ref().is_none_or(|pool| *pool == life.pool)
             && pod.zone.as_ref().is_none_or(|zone| *zone == life.zone)
-            && on.iter().map(|one| one.cpu).sum::<i64>() + nominated + pod.cpu <= life.cpu
-            && on.len() < 40
+            && beside.iter().map(|one| one.cpu).sum::<i64>() + pod.cpu <= life.cpu
+            && (pod.memory == 0 || beside.iter().map(|one| one.memory).sum::<i128>() + pod.memory <= life.memory)
+            && beside.len() < life.pods
             && !(pod.port.is_some() && on.iter().any(|one| one.port == pod.port))
             && !on.iter().any(|one| one.keeps_away(pod))
             && self.volumes_let(pod, life)

@@ -23,6 +23,8 @@ pub(crate) struct PodFact {
     pub(crate) uid: String,
     pub(crate) key: String,
     pub(crate) cpu: i64,
+    /// Bytes.
+    pub(crate) memory: i128,
     pub(crate) port: Option<u64>,
     /// The value of label `app`.
     pub(crate) app: String,
@@ -39,6 +41,10 @@ pub(crate) struct PodFact {
     pub(crate) priority: i64,
     pub(crate) scheduler: String,
     pub(crate) gated: bool,
+    /// Since which version it is there.
+    pub(crate) made: u64,
+    /// Since which version it has no scheduling gates. They never come back.
+    pub(crate) ungated: Option<u64>,
     pub(crate) node: Option<String>,
     /// Who bound it, and the version at which that was.
     pub(crate) bound: Option<(By, u64)>,
@@ -91,6 +97,10 @@ impl VolumeFact {
 pub(crate) struct NodeLife {
     pub(crate) name: String,
     pub(crate) cpu: i64,
+    /// Bytes.
+    pub(crate) memory: i128,
+    /// How many pods it takes.
+    pub(crate) pods: usize,
     pub(crate) pool: String,
     /// Empty where nodes are in none.
     pub(crate) zone: String,
@@ -134,6 +144,16 @@ pub(crate) fn millis(quantity: &str) -> i64 {
     }
 }
 
+/// Bytes, of the quantities that are drawn.
+fn bytes(quantity: &str) -> i128 {
+    let number = |digits: &str| digits.parse::<i128>().unwrap_or_default();
+    match quantity.split_at_checked(quantity.len().saturating_sub(2)) {
+        Some((digits, "Gi")) => number(digits) << 30,
+        Some((digits, "Mi")) => number(digits) << 20,
+        _ => number(quantity),
+    }
+}
+
 /// The claims that a pod mounts.
 fn claims_of(pod: &Value) -> Vec<String> {
     let namespace = text(pod, "/metadata/namespace");
@@ -142,11 +162,12 @@ fn claims_of(pod: &Value) -> Vec<String> {
 }
 
 impl PodFact {
-    fn new(uid: &str, value: &Value) -> Self {
+    fn new(uid: &str, value: &Value, version: u64) -> Self {
         Self {
             uid: uid.to_owned(),
             key: format!("{}/{}", text(value, "/metadata/namespace"), text(value, "/metadata/name")),
             cpu: millis(text(value, "/spec/containers/0/resources/requests/cpu")),
+            memory: bytes(text(value, "/spec/containers/0/resources/requests/memory")),
             port: value.pointer("/spec/containers/0/ports/0/hostPort").and_then(Value::as_u64),
             app: text(value, "/metadata/labels/app").to_owned(),
             claims: claims_of(value),
@@ -160,6 +181,8 @@ impl PodFact {
             priority: value.pointer("/spec/priority").and_then(Value::as_i64).unwrap_or_default(),
             scheduler: text(value, "/spec/schedulerName").to_owned(),
             gated: false,
+            made: version,
+            ungated: None,
             node: None,
             bound: None,
             nominated: None,
@@ -212,10 +235,13 @@ impl Facts {
     pub(crate) fn pod(&mut self, change: &Change, by: By) -> (String, News) {
         let (value, version) = (&change.object.value, change.version);
         let uid = change.object.uid().to_owned();
-        let pod = self.pods.entry(uid.clone()).or_insert_with(|| PodFact::new(&uid, value));
+        let pod = self.pods.entry(uid.clone()).or_insert_with(|| PodFact::new(&uid, value, version));
         let mut news = News::None;
         pod.runs = text(value, "/status/phase") == "Running";
         pod.gated = value.pointer("/spec/schedulingGates").and_then(Value::as_array).is_some_and(|g| !g.is_empty());
+        if !pod.gated {
+            pod.ungated.get_or_insert(version);
+        }
         pod.tolerates = value.pointer("/spec/tolerations").is_some();
         pod.nominated = named(value, "/status/nominatedNodeName");
         if pod.node.is_none()
@@ -264,6 +290,8 @@ impl Facts {
             Verb::Added => self.lives.push(NodeLife {
                 name,
                 cpu: millis(text(value, "/status/allocatable/cpu")),
+                memory: bytes(text(value, "/status/allocatable/memory")),
+                pods: text(value, "/status/allocatable/pods").parse().unwrap_or_default(),
                 pool: text(value, "/metadata/labels/pool").to_owned(),
                 zone: text(value, "/metadata/labels/topology.kubernetes.io~1zone").to_owned(),
                 tainted: value.pointer("/spec/taints").is_some(),

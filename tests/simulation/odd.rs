@@ -101,10 +101,4 @@ impl Inner {
             self.change_pod(uid, now, |pod| pod["spec"]["tolerations"] = json!([{"key": TAINT, "operator": "Exists"}]));
         }
     }
-
-    /// Whether a kubelet has not the memory that a pod asks for.
-    pub(crate) fn is_absurd(&self, pod: &str) -> bool {
-        let there = self.store.get(Of::Pods, pod);
-        there.is_some_and(|pod| pod.text("/spec/containers/0/resources/requests/memory") == ABSURD)
-    }
 }

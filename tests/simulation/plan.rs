@@ -20,10 +20,18 @@ pub(crate) const DRAINED: Duration = Duration::from_secs(40);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NodePlan {
     pub(crate) cpu: u64,
+    /// Gibibytes.
+    pub(crate) memory: u64,
+    /// How many pods it takes.
+    pub(crate) pods: u64,
     pub(crate) pool: &'static str,
     pub(crate) zone: Option<&'static str>,
     pub(crate) tainted: bool,
 }
+
+/// Of a node that has more of both than pods of these worlds ask for.
+const MUCH_MEMORY: u64 = 64;
+const MANY_PODS: u64 = 40;
 
 /// What a pod asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -32,6 +40,8 @@ pub(crate) struct PodPlan {
     pub(crate) profile: usize,
     /// Thousandths of a CPU.
     pub(crate) cpu: u64,
+    /// Mebibytes; 0 for a pod that asks for no memory.
+    pub(crate) memory: u64,
     pub(crate) priority: u64,
     pub(crate) port: Option<u64>,
     /// No two of its kind on one node.
@@ -142,6 +152,8 @@ pub(crate) enum Step {
     DeleteLease {
         begins: Option<(usize, Duration)>,
     },
+    /// Somebody takes the holder out of the Lease.
+    ClearLease,
     Kill {
         operator: usize,
         back_after: Duration,
@@ -221,6 +233,8 @@ impl Plan {
         let nodes = (0..random.between(3, 8))
             .map(|_| NodePlan {
                 cpu: random.between(2, 6) * 1_000,
+                memory: MUCH_MEMORY,
+                pods: MANY_PODS,
                 pool: random.pick(&POOLS),
                 zone: None,
                 tainted: false,
@@ -248,12 +262,14 @@ impl Plan {
         plan.draw_storage(&mut Random::new(seed).fork(4));
         plan.draw_budgets(&mut Random::new(seed).fork(5));
         plan.draw_lost_leases(&mut Random::new(seed).fork(14));
+        plan.draw_cleared_leases(&mut Random::new(seed).fork(15));
         plan.draw_extenders(&mut Random::new(seed).fork(6));
         plan.draw_left_out(&mut Random::new(seed).fork(8));
         plan.draw_late(&mut Random::new(seed).fork(9));
         plan.draw_profiles(&mut Random::new(seed).fork(10));
         plan.draw_odd(&mut Random::new(seed).fork(11));
         plan.draw_kinds_of_nodes(&mut Random::new(seed).fork(12));
+        plan.draw_small_nodes(&mut Random::new(seed).fork(16));
         plan.leaves_profiles = Random::new(seed).fork(13).in_thousand(500);
         plan.steps.sort_by_key(|(at, _)| *at);
         plan
@@ -264,6 +280,7 @@ impl Plan {
         PodPlan {
             profile: random.index(self.profiles),
             cpu: random.pick(&[100, 200, 500, 500, 1_000, 1_500]),
+            memory: 0,
             priority,
             port: random.in_thousand(80).then(|| random.between(8_000, 8_001)),
             alone: random.in_thousand(100),
@@ -470,6 +487,8 @@ impl Plan {
         }
         let kind = |random: &mut Random| NodePlan {
             cpu: random.between(1, 6) * 1_000,
+            memory: MUCH_MEMORY,
+            pods: MANY_PODS,
             pool: random.pick(&POOLS),
             zone: Some(random.pick(&["x", "y"])),
             tainted: random.in_thousand(250),
@@ -498,6 +517,23 @@ impl Plan {
         }
         for _ in 0..random.between(0, 20) {
             self.at_random(random, |random| Step::Odd(OddStep::Tolerate(random.next())));
+        }
+    }
+
+    /// In some worlds pods ask for memory, and nodes have little of it and take few pods.
+    fn draw_small_nodes(&mut self, random: &mut Random) {
+        if !random.in_thousand(400) {
+            return;
+        }
+        for pod in self.pods_mut() {
+            pod.memory = random.pick(&[0, 256, 1_024, 2_048, 6_144]);
+        }
+        let back = self.steps.iter_mut().filter_map(|(_, step)| match step {
+            Step::DeleteNode { back, .. } => Some(back),
+            _ => None,
+        });
+        for node in self.nodes.iter_mut().chain(back) {
+            (node.memory, node.pods) = (random.between(6, 24), random.between(3, 12));
         }
     }
 

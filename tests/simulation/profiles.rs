@@ -95,6 +95,8 @@ pub(crate) struct Says {
     pool: Option<String>,
     is_restricted: bool,
     ignores_taints: bool,
+    /// Whether its pods may evict others.
+    preempts: bool,
 }
 
 impl Says {
@@ -108,6 +110,7 @@ impl Says {
             pool: spec.pointer("/nodes/selector/matchLabels/pool").and_then(Value::as_str).map(str::to_owned),
             is_restricted: spec.pointer("/namespaces/access").is_some_and(|access| access == "Restricted"),
             ignores_taints: spec.get("filters").is_some(),
+            preempts: spec.pointer("/preemption/policy").is_none_or(|policy| policy != "Never"),
             profile: profile.to_owned(),
         }
     }
@@ -195,6 +198,13 @@ impl ProfileFacts {
 pub(crate) struct MaySay {
     says: Vec<Says>,
     has_access: bool,
+}
+
+impl MaySay {
+    /// Whether any profile serves the pod, and lets it evict others.
+    pub(crate) fn let_it_evict(&self) -> bool {
+        self.says.iter().any(|says| says.preempts && (!says.is_restricted || self.has_access))
+    }
 }
 
 impl Rules {

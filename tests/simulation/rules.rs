@@ -1,17 +1,18 @@
-//! What must never happen, checked at each request: S1 to S7, evictions for nobody, statuses that go backwards, and two gates at
-//! once. (S8 is the ledger's own audit, in `ends.rs`; S9 is in `profiles.rs`; claims and volumes are in `claims.rs`, and what operators say
-//! of pods in `said.rs`.)
+//! What must never happen, checked at each request: S1 to S7, evictions for nobody, and statuses that go backwards. (What a bind must count
+//! is in `room.rs`; two gates at once are in `leases.rs`; S8 is the ledger's own audit, in `ends.rs`; S9 is in `profiles.rs`; claims and
+//! volumes are in `claims.rs`, and what operators say of pods in `said.rs`.)
 //!
 //! An operator is held to what it knew when it sent a request: everything that its watches had shown before, and all that it has bound
 //! itself. What is on its way to it does not count against it.
 
 use super::budgets::Strict;
 use super::claims::claims_of_bind;
-use super::facts::{By, Facts, NodeLife, PodFact};
+use super::facts::{Facts, NodeLife, PodFact};
 use super::model::api::{Answer, Asked, Place};
 use super::model::kinds::Of;
 use super::plan::Plan;
 use super::profiles::against_profile;
+use super::room::{against_node, against_pods};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -63,9 +64,9 @@ impl Seen {
 
 /// What an operator knew when it sent a request.
 #[derive(Debug, Clone, Copy, Default)]
-struct Sent {
+pub(crate) struct Sent {
     pods: u64,
-    pods_long: u64,
+    pub(crate) pods_long: u64,
     nodes: u64,
     nodes_long: u64,
     /// What was shown at this very moment included.
@@ -75,16 +76,16 @@ struct Sent {
 
 /// A bind that may still be carried out.
 #[derive(Debug)]
-struct Doubt {
+pub(crate) struct Doubt {
     sent: Instant,
-    until: Instant,
-    node: String,
+    pub(crate) until: Instant,
+    pub(crate) node: String,
     /// Since when the nodes of that name were there that may have been meant.
-    lives: Vec<u64>,
+    pub(crate) lives: Vec<u64>,
 }
 
 #[derive(Debug, Default)]
-struct OfOperator {
+pub(crate) struct OfOperator {
     pods: Seen,
     nodes: Seen,
     volumes: Seen,
@@ -92,7 +93,11 @@ struct OfOperator {
     profiles: Seen,
     namespaces: Seen,
     /// The last bind or eviction of another operator before this one took the Lease.
-    inherited: u64,
+    pub(crate) inherited: u64,
+    /// Up to which version pods had been shown to it when it took the Lease: it has decided nothing before.
+    pub(crate) began_with: u64,
+    /// The same, when it was last told how a bind of a pod had ended, by the pod's uid.
+    pub(crate) settled_with: BTreeMap<String, u64>,
     /// What was bound by it, as it was told.
     /// When it was told, in microseconds of Unix time.
     told_bound: BTreeMap<String, i64>,
@@ -100,14 +105,14 @@ struct OfOperator {
     /// For which scheduler it has marked a victim, by its uid.
     marked: BTreeMap<String, String>,
     /// Binds without an answer, by the pod's uid.
-    doubtful: BTreeMap<String, Vec<Doubt>>,
+    pub(crate) doubtful: BTreeMap<String, Vec<Doubt>>,
     /// The node that each bind was sent to last, by the pod's uid.
     tried: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
-    operators: BTreeMap<usize, OfOperator>,
+    pub(crate) operators: BTreeMap<usize, OfOperator>,
     /// The operator that holds the Lease.
     pub(crate) leader: Option<usize>,
     /// The newest write of each operator that changed a pod.
@@ -117,6 +122,8 @@ pub(crate) struct Rules {
     /// The newest generation that a status of a profile (by its uid) has observed.
     observed: BTreeMap<String, i64>,
     pub(crate) strict: Strict,
+    /// Whether watches leave something out.
+    pub(crate) leaves_out: bool,
     pub(crate) broken: Vec<String>,
 }
 
@@ -127,7 +134,7 @@ fn text<'a>(value: &'a Value, at: &str) -> &'a str {
 impl Rules {
     pub(crate) fn of(plan: &Plan) -> Self {
         let schedulers = plan.strict.iter().map(|profile| format!("berth-{profile}")).collect();
-        Self { strict: Strict::of(schedulers), ..Self::default() }
+        Self { strict: Strict::of(schedulers), leaves_out: plan.leaves_out, ..Self::default() }
     }
 
     fn operator(&mut self, operator: usize) -> &mut OfOperator {
@@ -162,7 +169,9 @@ impl Rules {
         self.leader = operator;
         if let Some(operator) = operator {
             let others = self.last_write.iter().filter(|(other, _)| **other != operator).map(|(_, version)| *version);
-            self.operator(operator).inherited = others.max().unwrap_or_default();
+            let inherited = others.max().unwrap_or_default();
+            let seen = self.operator(operator);
+            (seen.inherited, seen.began_with) = (inherited, seen.pods.newest());
         }
     }
 
@@ -322,19 +331,14 @@ impl Rules {
         if lives.is_empty() {
             return self.breaks("S3", &format!("{what}: it knows that node {node} is gone"));
         }
-        // A pod with claims may have been decided long ago: it waits for its volumes, and what another scheduler binds then is no news to
-        // it. Operators that led before bind nothing any more.
-        let is_known = |one: &PodFact| match one.bound {
-            Some((By::Operator(by), _)) if by == operator => true,
-            Some((By::ForeignScheduler, _)) if !pod.claims.is_empty() => false,
-            Some((_, version)) => version <= sent.pods_long,
-            None => false,
-        };
+        let counted = self.counted(operator, pod, &sent);
+        let is_known = |one: &PodFact| counted.has(one);
         let stays = |node: &str| facts.nodes().any(|life| life.name == node && life.from <= sent.nodes_long);
         let uses_claims = |one: &PodFact| is_known(one) && one.node.as_deref().is_some_and(stays);
         // What it goes on with it has decided before: only the node is looked at again.
         let is_new = self.operator(operator).tried.insert(uid.to_owned(), node.to_owned()).as_deref() != Some(node);
-        let known: Vec<&PodFact> = facts.pods_on(node).filter(|one| one.uid != uid && is_known(one)).collect();
+        let mut known: Vec<&PodFact> = facts.pods_on(node).filter(|one| one.uid != uid && is_known(one)).collect();
+        known.extend(self.on_their_way(operator, pod, (node, &lives), facts, now));
         let may_say = self.may_say(operator, pod, facts, now);
         let wrong = lives.iter().map(|life| {
             let mut wrong = against_node(pod, life);
@@ -410,15 +414,18 @@ impl Rules {
             let long = self.operator(operator).budgets.long_before(now);
             self.strict_eviction(what, operator, (victim, &scheduler), facts, (long, now));
         }
-        if victim.terminating.is_some_and(|version| version <= sent.pods_long) {
+        if victim.terminating.is_some_and(|version| version <= sent.pods) {
             self.breaks("S5", &format!("{what}: it knows that the pod is terminating"));
         }
-        // Who waits as far as the operator knows.
+        // Who waits as far as the operator knows, and is its to place.
         let waits = |pod: &&PodFact| {
             let known_gone = [pod.gone, pod.terminating, pod.bound.map(|(_, version)| version)];
-            known_gone.into_iter().flatten().all(|version| version > sent.pods)
+            pod.priority > victim.priority
+                && pod.made <= sent.pods_now
+                && pod.ungated.is_some_and(|version| version <= sent.pods_now)
+                && known_gone.into_iter().flatten().all(|version| version > sent.pods)
         };
-        if !facts.pods.values().filter(waits).any(|pod| pod.priority > victim.priority) {
+        if !facts.pods.values().filter(waits).any(|pod| self.may_say(operator, pod, facts, now).let_it_evict()) {
             self.breaks("S5", &format!("{what}: no pod waits that may evict it"));
         }
     }
@@ -436,6 +443,7 @@ impl Rules {
         let body = asked.json();
         if answer.is_definite() && place.subresource == "binding" {
             self.bind_settled(operator, text(&body, "/metadata/uid"), sent);
+            self.bind_answered(operator, text(&body, "/metadata/uid"), answer.code);
         }
         if !answer.is_success() {
             return;
@@ -448,6 +456,18 @@ impl Rules {
                 self.operator(operator).told_deleted.insert(text(&body, "/preconditions/uid").to_owned());
             }
             _ => {}
+        }
+    }
+
+    /// An operator was told how a bind ended: what it decides about the pod from now on it decides with all that was shown before. One that
+    /// was refused as it was, with nothing left of it in doubt, is not sent again: the next one is a new decision, also if to the same node.
+    fn bind_answered(&mut self, operator: usize, uid: &str, code: u16) {
+        let now = Instant::now();
+        let of = self.operator(operator);
+        of.settled_with.insert(uid.to_owned(), of.pods.before(now));
+        let is_in_doubt = of.doubtful.get(uid).is_some_and(|doubts| !doubts.is_empty());
+        if matches!(code, 400 | 401 | 403 | 422) && !is_in_doubt {
+            of.tried.remove(uid);
         }
     }
 
@@ -496,34 +516,4 @@ impl Rules {
 /// Now, in microseconds of Unix time.
 pub(crate) fn unix_us() -> i64 {
     jiff::Timestamp::now().as_microsecond()
-}
-
-/// S2: why the pod may not go to a node, whoever else is there.
-fn against_node(pod: &PodFact, life: &NodeLife) -> Vec<Wrong> {
-    let mut wrong = Vec::new();
-    if pod.pool.as_ref().is_some_and(|pool| *pool != life.pool) {
-        wrong.push(("S2", format!("node {} is not of the pod's pool", life.name)));
-    }
-    if pod.zone.as_ref().is_some_and(|zone| *zone != life.zone) {
-        wrong.push(("S2", format!("node {} is not in the pod's zone", life.name)));
-    }
-    wrong
-}
-
-/// S1 and S2: why the pod may not go to a node beside those that are `known` to be there.
-fn against_pods(pod: &PodFact, life: &NodeLife, known: &[&PodFact]) -> Vec<Wrong> {
-    let (node, cpu, wants) = (&life.name, life.cpu, pod.cpu);
-    let mut wrong = Vec::new();
-    let used: i64 = known.iter().map(|one| one.cpu).sum();
-    if used + wants > cpu {
-        let by: Vec<&str> = known.iter().map(|one| one.key.as_str()).collect();
-        wrong.push(("S1", format!("node {node} has {cpu}m, {by:?} take {used}m, and it wants {wants}m")));
-    }
-    if pod.port.is_some() && known.iter().any(|one| one.port == pod.port) {
-        wrong.push(("S2", format!("host port {:?} is taken on {node}", pod.port)));
-    }
-    if let Some(other) = known.iter().find(|one| one.keeps_away(pod)) {
-        wrong.push(("S2", format!("{} is on {node} and keeps it away", other.key)));
-    }
-    wrong
 }

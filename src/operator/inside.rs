@@ -47,6 +47,7 @@ impl Inside {
         });
         sizes.push(("pending pods", self.0.engine.pending_pods(|_| true).len()));
         sizes.push(("pods kept for extenders", self.0.store.pending_pods()));
+        sizes.extend(self.writers());
         for (profile, view) in self.0.engine.workers() {
             let extenders = self.0.writers.extender_clients.health(&profile);
             sizes.push(("calls of extenders", extenders.iter().map(|one| one.in_flight + one.waiting).sum()));
@@ -64,6 +65,22 @@ impl Inside {
             }
         }
         sizes
+    }
+
+    /// What the writers have queued, under way, or in doubt.
+    fn writers(&self) -> [(&'static str, usize); 7] {
+        let writers = &self.0.writers;
+        let (queued, sent, unknown) = writers.binder.pending();
+        let [before, evictions] = [writers.pre_binder.pending(), writers.evictor.pending()];
+        [
+            ("binds to be sent", queued),
+            ("binds without an answer", sent),
+            ("binds to be read back", unknown),
+            ("volumes and nominations to be written", before.queued + before.in_flight),
+            ("victims to be evicted", evictions.queued + evictions.in_flight),
+            ("refusals to be written", writers.refusals.pending()),
+            ("events to be written", writers.events.pending()),
+        ]
     }
 }
 

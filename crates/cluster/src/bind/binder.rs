@@ -150,8 +150,7 @@ impl Binder {
     }
 
     /// Binds queued, sent and unanswered, and of unknown outcome.
-    #[cfg(test)]
-    pub(super) fn pending(&self) -> (usize, usize, usize) {
+    pub fn pending(&self) -> (usize, usize, usize) {
         let state = self.0.lock();
         (state.schedule.queued(), state.schedule.in_flight(), state.unknown.len())
     }

@@ -164,6 +164,12 @@ impl EventSink {
         &self.0.counters
     }
 
+    /// Events queued, or under way.
+    pub fn pending(&self) -> usize {
+        let state = self.0.lock();
+        state.turns.queued() + state.turns.under_way()
+    }
+
     /// Waits until all is written, for at most `limit`; what is left is dropped and counted. For the end in order: leadership may
     /// be another's already.
     pub async fn flush(&self, limit: Duration) {
@@ -171,11 +177,7 @@ impl EventSink {
         shared.ends.store(true, Ordering::Relaxed);
         shared.wake.notify_one();
         let end = Instant::now() + limit;
-        let unwritten = || {
-            let state = shared.lock();
-            state.turns.queued() + state.turns.under_way()
-        };
-        while unwritten() > 0 && Instant::now() < end {
+        while self.pending() > 0 && Instant::now() < end {
             tokio::time::sleep(YIELD_STEP.min(limit)).await;
         }
         let left = shared.lock().turns.extract(|_| true);

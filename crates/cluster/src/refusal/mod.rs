@@ -207,6 +207,12 @@ impl RefusalWriter {
         self.0.lock().waiting.len()
     }
 
+    /// Pods with a write queued, or under way.
+    pub fn pending(&self) -> usize {
+        let state = self.0.lock();
+        state.waiting.len() + state.writing.len()
+    }
+
     pub fn counters(&self) -> &Counters<ConditionResult> {
         &self.0.counters
     }

@@ -123,7 +123,8 @@ pub(super) fn values_of_term(term: &PodAffinityTerm<'_>) -> usize {
     term.namespaces.len() + selectors.into_iter().map(values_of_selector).sum::<usize>()
 }
 
-fn values_of_selector(selector: Option<&LabelSelector<'_>>) -> usize {
+/// Keys and values that a label selector lists: a label with its value counts as one.
+pub(super) fn values_of_selector(selector: Option<&LabelSelector<'_>>) -> usize {
     selector.map_or(0, |selector| selector.match_labels.len() + values_of(&selector.match_expressions))
 }
 

@@ -1,6 +1,7 @@
-use super::Decoder;
-use super::findings::Findings;
-use crate::slim::{Expression, LabelSelector as SlimLabelSelector, NodeSelectorTerm as SlimTerm};
+use super::findings::{Findings, values_of_selector};
+use super::{Decoder, bad};
+use crate::slim::{Expression, FieldError, LabelSelector as SlimLabelSelector, NodeSelectorTerm as SlimTerm};
+use berth_core::limits::SELECTOR_VALUES;
 use berth_core::model::{
     LabelSelector, NodeSelectorTerm, NodeTest, NodeTestOperator, Requirement, RequirementOperator,
 };
@@ -76,6 +77,28 @@ fn is_valid_test(operator: NodeTestOperator, expression: &Expression<'_>) -> boo
         NodeTestOperator::Gt | NodeTestOperator::Lt => values.len() == 1 && values[0].parse::<i64>().is_ok(),
     };
     count && is_label_key(&expression.key) && values.iter().all(|v| is_label_value(v))
+}
+
+/// Refuses the selector at `field` of an object that is no pod, if it lists more than is kept. To be asked before anything is copied.
+pub(super) fn check_size(field: &str, values: usize) -> Result<(), FieldError> {
+    if values > SELECTOR_VALUES {
+        let message = format!(
+            "{values} keys and values, at most {SELECTOR_VALUES} are read, so that no object takes up the memory of all: give what is \
+             selected a label of its own, and select by that"
+        );
+        return Err(bad(field, message));
+    }
+    Ok(())
+}
+
+/// The label selector at `field` of an object that is no pod. One that does not parse is none, and selects nothing, as upstream.
+pub(super) fn of_object(
+    decoder: &mut Decoder,
+    slim: Option<&SlimLabelSelector<'_>>,
+    field: &str,
+) -> Result<Option<LabelSelector>, FieldError> {
+    check_size(field, values_of_selector(slim))?;
+    Ok(slim.and_then(|slim| label_selector(decoder, slim).ok()))
 }
 
 /// A label selector, or the part of it that upstream could not parse.

@@ -14,11 +14,12 @@ mod topology;
 
 pub(super) use pod::pod_volumes;
 
+use super::findings::values_of_selector;
 use super::{DecodeError, Decoder, bad, decode, or, selectors};
 use crate::slim::{
-    Amount, BIND_COMPLETED, FieldError, MIGRATED_PLUGINS, Pairs, SELECTED_NODE, STORAGE_CLASS, SlimClaim,
-    SlimCsiDriver, SlimCsiNode, SlimCsiStorageCapacity, SlimMeta, SlimStorageClass, SlimVolume, SlimVolumeAttachment,
-    Text, VolumeSpec,
+    Amount, BIND_COMPLETED, FieldError, LabelSelector as SlimLabelSelector, MIGRATED_PLUGINS, Pairs, SELECTED_NODE,
+    STORAGE_CLASS, SlimClaim, SlimCsiDriver, SlimCsiNode, SlimCsiStorageCapacity, SlimMeta, SlimStorageClass,
+    SlimVolume, SlimVolumeAttachment, Text, VolumeSpec,
 };
 use berth_core::model::{
     Attachable, BindingMode, ClaimKey, ClaimRef, ClaimSelector, CsiDriver, CsiNode, CsiStorageCapacity, InTreePlugin,
@@ -55,16 +56,11 @@ impl Decoder {
         })
     }
 
-    /// A selector that does not parse fails the attempts that read it, as upstream.
+    /// A selector that does not parse fails the attempts that read it, as upstream; so does one that lists too much.
     pub fn claim(&mut self, slim: &SlimClaim<'_>) -> Result<PersistentVolumeClaim, DecodeError> {
         decode("persistentvolumeclaim", slim, |parts| {
             let (metadata, spec) = (&slim.metadata, &parts.spec);
             let controller = metadata.owner_references.iter().find(|owner| owner.controller);
-            let selector = match spec.selector.as_ref().map(|s| selectors::label_selector(self, s)) {
-                None => ClaimSelector::Any,
-                Some(Ok(selector)) => ClaimSelector::Matching(selector),
-                Some(Err(part)) => ClaimSelector::Broken(upstream_text(&part).into()),
-            };
             Ok(PersistentVolumeClaim {
                 key: ClaimKey { namespace: self.namespace_of(metadata), name: (&*metadata.name).into() },
                 uid: (&*metadata.uid).into(),
@@ -77,7 +73,7 @@ impl Decoder {
                 access_modes: self.texts(&spec.access_modes),
                 request: storage_amount(&spec.resources.requests, "spec.resources.requests")?,
                 volume_mode: self.text(or(&spec.volume_mode, "Filesystem")),
-                selector,
+                selector: claim_selector(self, spec.selector.as_ref()),
                 attributes_class: self.text(&spec.volume_attributes_class_name),
                 lost: &*parts.status.phase == "Lost",
                 deleting: !metadata.deletion_timestamp.is_empty(),
@@ -136,7 +132,7 @@ impl Decoder {
                 namespace: self.namespace_of(&slim.metadata),
                 name: (&*slim.metadata.name).into(),
                 class: self.text(&parts.storage_class_name),
-                nodes: parts.node_topology.as_ref().and_then(|s| selectors::label_selector(self, s).ok()),
+                nodes: selectors::of_object(self, parts.node_topology.as_ref(), "nodeTopology")?,
                 limit: largest.or_else(available).transpose()?.map(Quantity::value),
             })
         })
@@ -151,6 +147,18 @@ impl Decoder {
                 volume: some(&parts.spec.source.persistent_volume_name),
             })
         })
+    }
+}
+
+/// The claim itself is read: who waits for its volume learns why.
+fn claim_selector(decoder: &mut Decoder, slim: Option<&SlimLabelSelector<'_>>) -> ClaimSelector {
+    let Some(selector) = slim else { return ClaimSelector::Any };
+    if let Err(FieldError { field, message }) = selectors::check_size("spec.selector", values_of_selector(slim)) {
+        return ClaimSelector::Broken(format!("{field}: {message}").into());
+    }
+    match selectors::label_selector(decoder, selector) {
+        Ok(selector) => ClaimSelector::Matching(selector),
+        Err(part) => ClaimSelector::Broken(upstream_text(&part).into()),
     }
 }
 

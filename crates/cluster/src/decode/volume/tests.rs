@@ -3,6 +3,7 @@ use crate::slim::{
     SlimClaim, SlimCsiDriver, SlimCsiNode, SlimCsiStorageCapacity, SlimPod, SlimStorageClass, SlimVolume,
     SlimVolumeAttachment,
 };
+use berth_core::limits::SELECTOR_VALUES;
 use berth_core::model::{
     BindingMode, ClaimSelector, InTreePlugin, InlineDisk, Labels, PersistentVolume, PersistentVolumeClaim, PodVolume,
     Quantity, VolumeAffinity, VolumeSource,
@@ -153,6 +154,20 @@ fn a_selector_that_does_not_parse_is_kept_as_what_upstream_says() {
     let selector = json!({"selector": {"matchExpressions": [{"key": "a", "operator": "Near", "values": ["b"]}]}});
     let text = "Invalid value: \"Near\" is not a valid label selector operator";
     assert_eq!(claim(json!({}), selector).selector, ClaimSelector::Broken(text.into()));
+}
+
+/// The claim is read: pods that use it must learn why they wait.
+#[test]
+fn a_claim_whose_selector_lists_too_much_says_so_to_who_reads_it() {
+    let read = |values: usize| {
+        let listed: Vec<String> = (1..values).map(|i| format!("v{i}")).collect();
+        let absent = json!({"key": "a", "operator": "NotIn", "values": listed});
+        claim(json!({}), json!({"selector": {"matchExpressions": [absent]}})).selector
+    };
+    let ClaimSelector::Matching(selector) = read(SELECTOR_VALUES) else { panic!("it is within the limit") };
+    assert_eq!(1 + selector.requirements[0].values.len(), SELECTOR_VALUES);
+    let ClaimSelector::Broken(text) = read(SELECTOR_VALUES + 1) else { panic!("it is beyond the limit") };
+    assert!(text.starts_with("spec.selector: 4097 keys and values, at most 4096"), "{text}");
 }
 
 fn on(labels: &[(&str, &str)]) -> Labels {

@@ -9,9 +9,8 @@ use crate::limits::{
     SELECTOR_VALUES_PER_POD, WORK_PER_CLAIM, WORK_PER_HOLD,
 };
 use crate::model::{
-    ClaimKey, CsiDriver, CsiStorageCapacity, LabelSelector, NodeSelector, NodeSelectorTerm, NodeTest, NodeTestOperator,
-    PersistentVolumeClaim, Plugin, PluginSet, PodDisruptionBudget, PodShape, Quantity, Requirement,
-    RequirementOperator,
+    LabelSelector, NodeSelector, NodeSelectorTerm, NodeTest, NodeTestOperator, PersistentVolumeClaim, Plugin,
+    PluginSet, PodDisruptionBudget, PodShape, Requirement, RequirementOperator,
 };
 use crate::plugins::inter_pod_affinity::testing::{labelled, term};
 use crate::preemption::COMPARED;
@@ -27,14 +26,14 @@ use std::time::Duration;
 type Meanwhile = Box<dyn FnMut(&mut Ledger, bool)>;
 
 /// A ledger that counts the rows judged under each hold of its lock.
-struct Counted {
-    ledger: RefCell<Ledger>,
-    judged: RefCell<Vec<usize>>,
+pub(super) struct Counted {
+    pub(super) ledger: RefCell<Ledger>,
+    pub(super) judged: RefCell<Vec<usize>>,
     meanwhile: RefCell<Meanwhile>,
 }
 
 impl Counted {
-    fn with_nodes(nodes: usize) -> Self {
+    pub(super) fn with_nodes(nodes: usize) -> Self {
         let mut ledger = Ledger::new();
         for i in 0..nodes {
             ledger.apply_node(&node(&format!("n{i}"), 1000, 1 << 30, 10));
@@ -42,7 +41,7 @@ impl Counted {
         Self { ledger: RefCell::new(ledger), judged: RefCell::default(), meanwhile: RefCell::new(Box::new(|_, _| {})) }
     }
 
-    fn meanwhile(&self, happens: impl FnMut(&mut Ledger, bool) + 'static) {
+    pub(super) fn meanwhile(&self, happens: impl FnMut(&mut Ledger, bool) + 'static) {
         *self.meanwhile.borrow_mut() = Box::new(happens);
     }
 
@@ -82,7 +81,7 @@ impl LedgerAccess for Counted {
     }
 }
 
-fn worker(profile: CompiledProfile) -> Worker {
+pub(super) fn worker(profile: CompiledProfile) -> Worker {
     Worker::new(Arc::new(profile), 1)
 }
 
@@ -335,111 +334,6 @@ fn volumes_that_claims_may_get_are_sought_in_parts() {
     let parts = (claims * (WORK_PER_CLAIM + volumes)).div_ceil(WORK_PER_HOLD);
     let look = worker.heaviest_look();
     assert!(parts > 2 && look.holds >= parts && look.work < 2 * WORK_PER_HOLD, "{parts} parts: {look:?}");
-}
-
-/// No label finds them.
-#[test]
-fn capacities_that_exclude_nodes_are_compared_with_each_node_in_parts() {
-    let (nodes, capacities) = (60, 3_000);
-    let ledger = Counted::with_nodes(nodes);
-    {
-        let mut ledger = ledger.ledger.borrow_mut();
-        ledger.apply_storage_class(waiting_class("made", "driver"));
-        ledger.apply_csi_driver(CsiDriver { name: "driver".into(), storage_capacity: true });
-        for i in 0..capacities {
-            let operator = RequirementOperator::NotIn;
-            let elsewhere = Requirement { key: "zone".into(), operator, values: vec!["z".into()] };
-            ledger.apply_csi_capacity(CsiStorageCapacity {
-                namespace: "default".into(),
-                name: format!("s{i}").into(),
-                class: "made".into(),
-                nodes: Some(LabelSelector { requirements: vec![elsewhere] }),
-                limit: Some(1),
-            });
-        }
-        ledger.apply_claim(claim("c", "made", 1));
-        ledger.apply_pod(using("p", &["c"]));
-    }
-    let mut profile = CompiledProfile::default_preset("test");
-    profile.preemption.enabled = false;
-    let mut worker = worker(profile);
-    let mut effects = Vec::new();
-    worker.step(Time::ZERO, &mut Vec::new(), &ledger, &mut effects);
-    let parts = (nodes * capacities / COMPARISONS_PER_WORK).div_ceil(WORK_PER_HOLD);
-    let look = worker.heaviest_look();
-    assert!(parts > 1 && look.holds >= parts && look.work < 2 * WORK_PER_HOLD, "{parts} parts: {look:?}");
-    assert!(format!("{effects:?}").contains("Refuse"), "{effects:?}");
-}
-
-/// A pod whose claims and their volumes make a row costly, on some nodes; how many holds it takes until it is placed.
-fn holds_of_costly_claims(meanwhile: impl FnMut(&mut Ledger, bool) + 'static) -> usize {
-    let (nodes, claims, volumes) = (50, 100, 120);
-    let ledger = Counted::with_nodes(nodes);
-    {
-        let mut ledger = ledger.ledger.borrow_mut();
-        ledger.apply_storage_class(waiting_class("local", "kubernetes.io/no-provisioner"));
-        (0..volumes).for_each(|v| ledger.apply_volume(volume(&format!("v{v}"), "local", 1)));
-        let names: Vec<String> = (0..claims).map(|c| format!("c{c}")).collect();
-        for name in &names {
-            ledger.apply_claim(claim(name, "local", 1));
-        }
-        ledger.apply_pod(using("p", &names.iter().map(String::as_str).collect::<Vec<_>>()));
-    }
-    ledger.meanwhile(meanwhile);
-    let mut effects = Vec::new();
-    worker(CompiledProfile::default_preset("test")).step(Time::ZERO, &mut Vec::new(), &ledger, &mut effects);
-    let bound = effects.iter().find_map(|effect| match effect {
-        Effect::BindVolumes(request) => Some(request.writes.bindings.len()),
-        _ => None,
-    });
-    assert_eq!(bound, Some(claims));
-    ledger.judged.take().len()
-}
-
-#[test]
-fn a_look_at_claims_comes_to_its_end_though_claims_of_others_change_all_the_time() {
-    let undisturbed = holds_of_costly_claims(|_, _| ());
-    assert!(undisturbed > 10, "{undisturbed}");
-    let stranger = |at: usize| PersistentVolumeClaim {
-        key: ClaimKey { namespace: "other".into(), name: "theirs".into() },
-        resource_version: format!("{at}").into(),
-        ..claim("theirs", "local", 1)
-    };
-    let changes: [(&str, Box<dyn FnMut(&mut Ledger, usize)>); 4] = [
-        ("patched", Box::new(move |ledger, at| ledger.apply_claim(stranger(at)))),
-        (
-            "grown",
-            Box::new(move |ledger, at| {
-                let request = Some(Quantity::from_units(at as i64));
-                ledger.apply_claim(PersistentVolumeClaim { request, ..stranger(at) });
-            }),
-        ),
-        (
-            "deleted and made anew",
-            Box::new(move |ledger, at| match at % 2 {
-                0 => ledger.delete_claim("other/theirs"),
-                _ => ledger.apply_claim(stranger(at)),
-            }),
-        ),
-        (
-            "the pod's own, with nothing that matters",
-            Box::new(|ledger, at| {
-                let resource_version = format!("{at}").into();
-                ledger.apply_claim(PersistentVolumeClaim { resource_version, ..claim("c7", "local", 1) });
-            }),
-        ),
-    ];
-    for (what, mut change) in changes {
-        let mut holds = 0;
-        let disturbed = holds_of_costly_claims(move |ledger, _| {
-            holds += 1;
-            // A look without an end ends the test.
-            if holds < 2 * HOLDS_PER_LOOK {
-                change(ledger, holds);
-            }
-        });
-        assert!(disturbed <= undisturbed + 2, "{what}: {disturbed} holds, undisturbed {undisturbed}");
-    }
 }
 
 #[test]

@@ -58,6 +58,8 @@ mod tests;
 #[cfg(test)]
 mod upstream_tests;
 #[cfg(test)]
+mod volume_lock_tests;
+#[cfg(test)]
 mod volume_tests;
 #[cfg(test)]
 mod volume_wake_tests;

@@ -285,7 +285,9 @@ proptest! {
         profile.legacy.max_ebs = 1;
         let profile = Arc::new(profile);
         let mut ledger = Ledger::new();
-        beginning().iter().for_each(|event| apply_object(&mut ledger, event));
+        for event in beginning() {
+            apply_object(&mut ledger, &event);
+        }
         let pod = Arc::new(mounting("looks", ["c0", "c1", "c0", "c1"].map(named).into()));
         let mut in_parts = Scheduler::new(profile.clone(), 1);
         for (at, event) in events.iter().enumerate() {

@@ -3,7 +3,7 @@
 use super::matching::Unmatched;
 use super::{BIND_CONFLICT, LOOK_UP, NO_SPACE};
 use crate::ledger::{ClassCapacities, VolumeTable};
-use crate::model::{Labels, StorageClass};
+use crate::model::{Labels, StorageClass, VolumeAffinity};
 use smallvec::{SmallVec, smallvec};
 
 /// The provisioner of classes whose volumes are never made dynamically.
@@ -79,7 +79,7 @@ impl Class<'_> {
     }
 
     fn comparisons(&self) -> usize {
-        let allowed = self.class.allowed_topologies.as_ref().map_or(0, |places| places.comparisons());
+        let allowed = self.class.allowed_topologies.as_ref().map_or(0, VolumeAffinity::comparisons);
         let capacities = match self.reported {
             Reported::Capacities(Some(of_class)) => of_class.comparisons(),
             Reported::Capacities(None) | Reported::Nothing => 0,

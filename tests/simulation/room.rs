@@ -30,10 +30,9 @@ impl Counted {
             By::Operator(by) if by == self.operator => true,
             By::Operator(_) => version <= self.long.max(self.before).max(self.inherited),
             By::ForeignScheduler if self.waited => version <= self.before,
-            By::ForeignScheduler => version <= self.long.max(self.before),
             // That somebody made a pod on a node is what watches leave out, until an audit finds it.
             By::Cluster if self.leaves_out => version <= self.long,
-            By::Cluster => version <= self.long.max(self.before),
+            By::ForeignScheduler | By::Cluster => version <= self.long.max(self.before),
         }
     }
 }

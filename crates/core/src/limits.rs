@@ -29,8 +29,8 @@ pub const LATE_ANSWER: Duration = Duration::from_secs(1);
 pub const WORK_PER_HOLD: usize = 8_192;
 
 /// Holds of the lock for one look, after which the attempt is given up, and made again after a pause: no pod may stop its worker. 4,096
-/// are two seconds, or 33 million rows of a plain pod. Of pods within the limits below, only those with tens of claims beside hundreds
-/// of volumes that may be bound anywhere need more, on thousands of nodes.
+/// are two seconds, or 33 million rows of a plain pod. Of pods within the limits below, only those with a thousand host ports, or with
+/// hundreds of disks or claims beside as many of others, need more, on thousands of nodes.
 pub const HOLDS_PER_LOOK: usize = 4_096;
 
 /// Parked pods that a snapshot asks the ledger about under one hold of its lock: some 100 ns each, 0.4 ms.

@@ -26,17 +26,15 @@ const PODS: usize = 100;
 /// How often pending pods are looked over.
 const ORPHANS_EVERY: Duration = Duration::from_secs(15);
 
-/// Pods that get an event in one look: enough to be found, too few to be a storm.
+/// Pods that get an event in one look: enough to be found, too few to be a storm. 240 looks an hour report on 12,000, which is how many
+/// are remembered at most, some 150 bytes each: no bound of their number that tenants could use up for each other is needed.
 const REPORTED_AT_ONCE: usize = 50;
 
 /// A pod gets an event this often at most.
 const REPORTED_EVERY: Duration = Duration::from_hours(1);
 
-/// Reported pods that are remembered; beyond, none is reported before the oldest of them are due again.
-const REMEMBERED: usize = 4096;
-
-/// Remembered reports of one namespace at most: one tenant's pods must not crowd out reports on others'.
-const REMEMBERED_OF_NAMESPACE: usize = 256;
+/// Reports on pods of one namespace in that time at most: enough to be found, and then its turns are for others.
+const REPORTED_OF_NAMESPACE: usize = 256;
 
 /// Reports on a deleted profile, and on pods that name it, that nobody serves `names` any more. Looks for the pods aside: there may
 /// be hundreds of thousands, and the reconciler has other profiles to serve.
@@ -168,28 +166,38 @@ fn served(cx: &Context) -> BTreeSet<Str> {
     cx.engine.workers().values().flat_map(|view| view.profile.scheduler_names.iter().cloned()).collect()
 }
 
-/// The pods that got an event lately: their uids, with the namespace and the time.
+/// The pods that got an event within [`REPORTED_EVERY`].
 #[derive(Debug, Default)]
-struct Reported(BTreeMap<Str, (Str, Instant)>);
+struct Reported {
+    /// By uid, with the namespace and the time. None is forgotten before its time, so that no pod gets a second event.
+    pods: BTreeMap<Str, (Str, Instant)>,
+    /// The namespace that had the last turn; the next look begins with the one after it.
+    last_turn: Str,
+}
 
 impl Reported {
-    /// The pods that are to get an event now; namespaces take turns.
+    /// The pods that are to get an event now; namespaces take turns, also with looks.
     fn due<'a>(&mut self, found: &'a [Orphans], now: Instant) -> Vec<(&'a Orphans, &'a Arc<Pod>)> {
-        self.0.retain(|_, (_, at)| now.duration_since(*at) < REPORTED_EVERY);
+        self.pods.retain(|_, (_, at)| now.duration_since(*at) < REPORTED_EVERY);
         let mut of_namespace: BTreeMap<Str, usize> = BTreeMap::new();
-        for (namespace, _) in self.0.values() {
+        for (namespace, _) in self.pods.values() {
             *of_namespace.entry(namespace.clone()).or_default() += 1;
         }
         let all = found.iter().flat_map(|orphans| orphans.pods.iter().map(move |pod| (orphans, pod)));
-        let news = all.filter(|(_, pod)| !self.0.contains_key(&pod.uid));
+        let news = all.filter(|(_, pod)| !self.pods.contains_key(&pod.uid));
         let news = news.filter(|(_, pod)| {
             let count = of_namespace.entry(pod.key.namespace.clone()).or_default();
             *count += 1;
-            *count <= REMEMBERED_OF_NAMESPACE
+            *count <= REPORTED_OF_NAMESPACE
         });
-        let most = REPORTED_AT_ONCE.min(REMEMBERED.saturating_sub(self.0.len()));
-        let due = in_turns(news.collect(), |(_, pod)| pod.key.namespace.clone(), 0, most);
-        self.0.extend(due.iter().map(|(_, pod)| (pod.uid.clone(), (pod.key.namespace.clone(), now))));
+        let news: Vec<_> = news.collect();
+        let waiting: BTreeSet<&Str> = news.iter().map(|(_, pod)| &pod.key.namespace).collect();
+        let turn = waiting.iter().filter(|namespace| ***namespace <= self.last_turn).count();
+        let due = in_turns(news, |(_, pod)| pod.key.namespace.clone(), turn, REPORTED_AT_ONCE);
+        if let Some((_, pod)) = due.last() {
+            self.last_turn = pod.key.namespace.clone();
+        }
+        self.pods.extend(due.iter().map(|(_, pod)| (pod.uid.clone(), (pod.key.namespace.clone(), now))));
         due
     }
 }
@@ -199,15 +207,65 @@ mod tests {
     use super::*;
     use berth_core::testing::{pod, shape};
 
+    fn named(namespace: &str, i: usize) -> Arc<Pod> {
+        let mut pod = pod(&format!("p{i}"), shape());
+        pod.key.namespace = namespace.into();
+        pod.uid = format!("{namespace}-{i}").into();
+        Arc::new(pod)
+    }
+
+    fn orphans(name: &str, pods: Vec<Arc<Pod>>) -> Orphans {
+        Orphans { scheduler_name: name.into(), nearest: None, pods }
+    }
+
+    /// Reports on the same pods in so many looks: on so many of each of so many namespaces, and from look 100 on on one of `tenant`. Gives
+    /// the look and the namespace of each event; no pod gets two within an hour.
+    fn beside_attackers(namespaces: usize, pods: usize, looks: usize) -> Vec<(usize, Str)> {
+        let attackers = (0..namespaces).flat_map(|n| (0..pods).map(move |i| named(&format!("a{n:02}"), i)));
+        let mut found = vec![orphans("a", attackers.collect())];
+        let (mut reported, mut now) = (Reported::default(), Instant::now());
+        let (mut events, mut last_event) = (Vec::new(), BTreeMap::new());
+        for look in 0..looks {
+            if look == 100 {
+                found.push(orphans("b", vec![named("tenant", 0)]));
+            }
+            let due = reported.due(&found, now);
+            assert!(due.len() <= REPORTED_AT_ONCE);
+            for (_, pod) in due {
+                events.push((look, pod.key.namespace.clone()));
+                let before = last_event.insert(pod.uid.clone(), now);
+                assert!(before.is_none_or(|before| now - before >= REPORTED_EVERY), "{}", pod.uid);
+            }
+            now += ORPHANS_EVERY;
+        }
+        events
+    }
+
+    fn of<'e>(events: &'e [(usize, Str)], namespace: &str) -> Vec<&'e (usize, Str)> {
+        events.iter().filter(|(_, of)| **of == *namespace).collect()
+    }
+
+    #[test]
+    fn orphans_of_many_namespaces_do_not_keep_others_from_being_reported() {
+        let an_hour = 240;
+        let events = beside_attackers(16, REPORTED_OF_NAMESPACE + 10, 80 + an_hour);
+        assert_eq!(of(&events, "tenant").first().map(|(look, _)| *look), Some(100), "in the look in which it is found");
+        let in_last_hour = events.iter().filter(|(look, _)| *look >= 80).cloned().collect::<Vec<_>>();
+        let most = (0..16).map(|n| of(&in_last_hour, &format!("a{n:02}")).len()).max();
+        assert!(most <= Some(REPORTED_OF_NAMESPACE), "{most:?} of one namespace");
+    }
+
+    #[test]
+    fn more_namespaces_than_one_look_has_events_for_take_turns_with_looks() {
+        let events = beside_attackers(99, 130, 120);
+        let waited = of(&events, "tenant").first().map(|(look, _)| look - 100);
+        assert!(waited <= Some(1) && waited.is_some(), "{waited:?} looks");
+        let of_each = (0..99).map(|n| of(&events, &format!("a{n:02}")).len());
+        assert_eq!((events.len(), of_each.clone().min(), of_each.max()), (120 * REPORTED_AT_ONCE, Some(60), Some(61)));
+    }
+
     #[test]
     fn pods_of_one_namespace_do_not_keep_others_from_being_reported() {
-        let named = |namespace: &str, i: usize| {
-            let mut pod = pod(&format!("p{i}"), shape());
-            pod.key.namespace = namespace.into();
-            pod.uid = format!("{namespace}-{i}").into();
-            Arc::new(pod)
-        };
-        let orphans = |name: &str, pods| Orphans { scheduler_name: name.into(), nearest: None, pods };
         let attacker = orphans("a", (0..5_000).map(|i| named("attacker", i)).collect());
         let tenant = orphans("b", vec![named("tenant", 0)]);
         let (mut reported, now) = (Reported::default(), Instant::now());
@@ -218,7 +276,7 @@ mod tests {
         for _ in 0..100 {
             reported.due(&found, now);
         }
-        assert_eq!(reported.0.len(), REMEMBERED_OF_NAMESPACE + 1);
+        assert_eq!(reported.pods.len(), REPORTED_OF_NAMESPACE + 1);
         let late = [orphans("c", vec![named("late", 0)])];
         assert_eq!(reported.due(&late, now).len(), 1);
         assert_eq!(reported.due(&late, now + REPORTED_EVERY).len(), 1, "an hour later again");

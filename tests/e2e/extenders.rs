@@ -240,13 +240,13 @@ fn tls_with_an_authority_a_client_certificate_and_a_token_that_are_named_by_refe
     world.reason("ExtendersHealthy", "AllHealthy");
     assert!(world.plane.api.get(&pod_path("ext-tls", "a")).unwrap()["spec"]["nodeName"].is_string());
     let shown = all_that_is_shown("ext-tls", || {
-        let (slow, extender) = plain("ext-slow", 1, |_| {});
+        let (slow, extender) = plain("ext-delayed", 1, |_| {});
         extender.rule(&json!({"delay": "300ms"})).unwrap();
         slow.pod("a", "100m", |_| {});
         slow.bound("a");
         let log = || std::fs::read_to_string(slow.operator.process.log()).unwrap();
         let is_told =
-            || Ok(log().lines().any(|l| l.contains("slow attempt") && l.contains("ext-slow/a")).then_some(()));
+            || Ok(log().lines().any(|l| l.contains("slow attempt") && l.contains("ext-delayed/a")).then_some(()));
         slow.plane.wait_for("the slow attempt to be told", SOON, is_told).unwrap();
         world.pod("at-debug", "100m", |_| {});
         world.bound("at-debug");

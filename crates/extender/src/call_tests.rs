@@ -185,8 +185,7 @@ async fn rig_with_pods_of(bytes: usize) -> (Rig, Arc<AtomicUsize>) {
             tokio::time::sleep(Duration::from_millis(50)).await;
             now.fetch_sub(1, Ordering::SeqCst);
             let name = asked.path.rsplit('/').next().unwrap();
-            let annotations = json!({"a": "x".repeat(bytes)});
-            let meta = json!({"name": name, "uid": format!("uid-{name}"), "annotations": annotations});
+            let meta = json!({"uid": format!("uid-{name}"), "annotations": {"a": "x".repeat(bytes)}});
             berth_testing::Reply::json(200, json!({"metadata": meta}))
         }
     });
@@ -216,9 +215,8 @@ async fn all_calls_of_a_profile_read_eight_objects_at_once() {
     let (mut rig, peak) = rig_with_pods_of(1).await;
     rig.configure(Settings { form: NodePayload::Full, ..settings(&server.url(), SOON) });
     for attempt in 1..4 {
-        let (attempt, extender) = (AttemptId(attempt), "ext".into());
-        let ask = ExtenderRequest { attempt, extender, pod: rig.pod("p"), question: preempt(12) };
-        rig.clients.ask(WORKER, "prof", ask);
+        let (attempt, extender, pod) = (AttemptId(attempt), "ext".into(), rig.pod("p"));
+        rig.clients.ask(WORKER, "prof", ExtenderRequest { attempt, extender, pod, question: preempt(12) });
     }
     for _ in 1..4 {
         let Input::ExtenderAnswered { answer, .. } = rig.next().await else { panic!("no answer") };

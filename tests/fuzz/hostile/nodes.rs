@@ -2,7 +2,7 @@
 
 use super::World;
 use crate::choices::Choices;
-use berth_core::limits::{SCALARS_PER_NODE, SELECTOR_VALUES};
+use berth_core::limits::SCALARS_PER_NODE;
 use serde_json::{Value, json};
 
 /// What all nodes of a cluster are like.
@@ -93,31 +93,6 @@ pub(super) fn others(choices: &mut Choices<'_>, world: &World) -> Vec<Value> {
     if choices.one_in(3) {
         objects.extend(storage(choices, world));
     }
-    if choices.one_in(3) {
-        objects.extend(with_long_selectors(choices));
-    }
-    objects
-}
-
-/// Budgets and controllers with as many values as an API server takes in a megabyte, or as are kept.
-fn with_long_selectors(choices: &mut Choices<'_>) -> Vec<Value> {
-    let length = choices.pick(&[500, SELECTOR_VALUES - 1, 60_000]);
-    let is_one_list = choices.one_in(2);
-    let absent = |key: usize| json!({"key": format!("absent-{key}"), "operator": "DoesNotExist"});
-    let values = || (0..length).map(|value| format!("v{value}")).collect::<Vec<_>>();
-    let expressions = if is_one_list {
-        json!([{"key": "app", "operator": "NotIn", "values": values()}])
-    } else {
-        (0..length).map(absent).collect()
-    };
-    let object = |api: &str, kind: &str, number: usize| {
-        json!({"apiVersion": api, "kind": kind, "metadata": {"name": format!("long-{number}"), "namespace": "a"},
-            "spec": {"selector": {"matchExpressions": expressions}}, "status": {"disruptionsAllowed": number % 2}})
-    };
-    let most = 60_000 / length;
-    let budgets = (0..choices.pick(&[0, 1, most])).map(|number| object("policy/v1", "PodDisruptionBudget", number));
-    let mut objects: Vec<Value> = budgets.collect();
-    objects.extend((0..choices.pick(&[0, 1, most])).map(|number| object("apps/v1", "ReplicaSet", number)));
     objects
 }
 
@@ -150,19 +125,6 @@ fn storage(choices: &mut Choices<'_>, world: &World) -> Vec<Value> {
             "status": {"phase": "Pending"}})
     };
     objects.extend((0..choices.pick(&[1, 8, 512])).map(claim));
-    if choices.one_in(3) {
-        objects.push(
-            json!({"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {"name": "driver.example.com"},
-            "spec": {"storageCapacity": true}}),
-        );
-        let capacity = |number: usize| {
-            json!({"apiVersion": "storage.k8s.io/v1", "kind": "CSIStorageCapacity",
-                "metadata": {"name": format!("capacity-{number}"), "namespace": "kube-system"},
-                "storageClassName": "class", "capacity": format!("{}Gi", number % 3),
-                "nodeTopology": {"matchLabels": {"kubernetes.io/hostname": format!("node-{number}")}}})
-        };
-        objects.extend((0..nodes).map(capacity));
-    }
     if choices.one_in(3) {
         let csi = |number: usize| {
             json!({"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": {"name": format!("node-{number}")},

@@ -82,6 +82,16 @@ impl Rig {
         self.clients.bind(WORKER, "prof", &"ext".into(), request);
     }
 
+    /// An extender that gives no answer, and while it is called the node is deleted.
+    async fn server_whose_node_goes(&self) -> Server {
+        let cluster = self.cluster.clone();
+        Server::start(move |_| {
+            cluster.node_deleted.store(true, Ordering::Relaxed);
+            Act::Reset
+        })
+        .await
+    }
+
     async fn outcome(&mut self) -> BindOutcome {
         match self.next().await {
             Input::BindEnded { attempt: AttemptId(1), outcome } => outcome,
@@ -378,12 +388,7 @@ async fn nothing_is_sent_for_a_node_that_was_deleted() {
     assert!(server.asked().is_empty());
 
     rig.cluster.node_deleted.store(false, Ordering::Relaxed);
-    let cluster = rig.cluster.clone();
-    let server = Server::start(move |_| {
-        cluster.node_deleted.store(true, Ordering::Relaxed);
-        Act::Reset
-    })
-    .await;
+    let server = rig.server_whose_node_goes().await;
     rig.configure(settings(&server.url(), SHORT * 20));
     rig.bind(1);
     assert_eq!([rig.outcome().await, rig.outcome().await], [BindOutcome::Unknown, gone]);
@@ -394,12 +399,7 @@ async fn nothing_is_sent_for_a_node_that_was_deleted() {
 async fn a_call_without_an_answer_for_a_node_that_was_deleted_since_may_land_for_a_while() {
     let truth = Truth::unbound();
     let mut rig = truth.rig_that_waits((Duration::from_mins(1), LANDS_WITHIN)).await;
-    let cluster = rig.cluster.clone();
-    let server = Server::start(move |_| {
-        cluster.node_deleted.store(true, Ordering::Relaxed);
-        Act::Reset
-    })
-    .await;
+    let server = rig.server_whose_node_goes().await;
     rig.configure(settings(&server.url(), SHORT * 20));
     rig.bind(1);
     assert_eq!(rig.outcome().await, BindOutcome::Unknown);

@@ -129,17 +129,16 @@ impl Ledger {
     }
 
     pub fn apply_budget(&mut self, budget: PodDisruptionBudget) {
-        let namespace = budget.namespace.clone();
-        let of_namespace = self.budgets.entry(namespace.clone()).or_default();
-        let known = of_namespace.by_name.get(&budget.name);
+        let known = self.budgets.get(&budget.namespace).and_then(|budgets| budgets.by_name.get(&budget.name));
         if known == Some(&budget) {
             return;
         }
         let loosened = known.is_some_and(|known| !budget.is_at_most(known));
         let selects_others = known.is_none_or(|known| known.selector != budget.selector);
-        of_namespace.by_name.insert(budget.name.clone(), budget);
         let version = self.record(None, Change::Budget { loosened });
-        if selects_others && let Some(of_namespace) = self.budgets.get_mut(&namespace) {
+        let of_namespace = self.budgets.entry(budget.namespace.clone()).or_default();
+        of_namespace.by_name.insert(budget.name.clone(), budget);
+        if selects_others {
             of_namespace.selectors = version;
         }
     }
@@ -150,11 +149,12 @@ impl Ledger {
         if of_namespace.by_name.remove(name).is_none() {
             return;
         }
-        let is_empty = of_namespace.by_name.is_empty();
+        if of_namespace.by_name.is_empty() {
+            self.budgets.remove(namespace);
+        }
         let version = self.record(None, Change::Budget { loosened: true });
-        match self.budgets.get_mut(namespace) {
-            Some(of_namespace) if !is_empty => of_namespace.selectors = version,
-            _ => drop(self.budgets.remove(namespace)),
+        if let Some(of_namespace) = self.budgets.get_mut(namespace) {
+            of_namespace.selectors = version;
         }
     }
 }

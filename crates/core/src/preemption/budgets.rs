@@ -80,7 +80,7 @@ pub(super) struct Budgets<'l> {
     accounts: Vec<Account<'l>>,
     /// Where the accounts of a namespace begin.
     by_namespace: FxHashMap<&'l str, usize>,
-    /// Where the accounts of a class's namespace begin, by its slot; `None` where the class was not looked up under this hold.
+    /// By slot: see [`Self::first_of`].
     first: Vec<Option<usize>>,
     /// Accounts with charges, each once.
     charged: Vec<usize>,
@@ -122,13 +122,18 @@ impl<'l> Budgets<'l> {
     /// Looks up the budgets of the pod's match class.
     pub(super) fn look_up(&mut self, placed: &'l PlacedPod, work: &mut Work) -> Result<Slot, Stop> {
         let slot = self.selections.slot(&placed.match_class);
-        if self.first.get(slot.0).copied().flatten().is_none() {
+        if self.first_of(slot).is_none() {
             self.selections.complete(self.ledger, slot, work)?;
             let first = self.open(&placed.match_class.namespace);
-            self.first.resize(self.selections.all.len().max(self.first.len()), None);
+            self.first.resize(self.selections.all.len(), None);
             self.first[slot.0] = Some(first);
         }
         Ok(slot)
+    }
+
+    /// Where the accounts of the namespace begin that the class at `slot` is of, if the class was looked up.
+    fn first_of(&self, slot: Slot) -> Option<usize> {
+        self.first.get(slot.0).copied().flatten()
     }
 
     /// Anew under each hold, so it must not wait for work: some nanoseconds for each budget of the namespace.
@@ -179,7 +184,7 @@ impl<'l> Budgets<'l> {
         placed: &PlacedPod,
         mut visit: impl FnMut(&mut Account<'l>, usize, &mut Vec<usize>),
     ) {
-        let Some(first) = self.first.get(slot.0).copied().flatten() else { return };
+        let Some(first) = self.first_of(slot) else { return };
         for place in &self.selections.all[slot.0].own {
             let at = first + place;
             let account = &mut self.accounts[at];

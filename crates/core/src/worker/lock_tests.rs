@@ -13,8 +13,7 @@ use crate::model::{
     PluginSet, PodDisruptionBudget, PodShape, Requirement, RequirementOperator,
 };
 use crate::plugins::inter_pod_affinity::testing::{labelled, term};
-use crate::preemption::COMPARED;
-use crate::preemption::RUN_TIMES_READ;
+use crate::preemption::{COMPARED, RUN_TIMES_READ};
 use crate::profile::NamespaceAccess;
 use crate::testing::{node, pod, shape, shape_of};
 use crate::volume_testing::{claim, using, volume, waiting_class};
@@ -39,6 +38,32 @@ impl Counted {
             ledger.apply_node(&node(&format!("n{i}"), 1000, 1 << 30, 10));
         }
         Self { ledger: RefCell::new(ledger), judged: RefCell::default(), meanwhile: RefCell::new(Box::new(|_, _| {})) }
+    }
+
+    /// With a pod that has so many claims, which wait for so many volumes.
+    pub(super) fn with_claims(nodes: usize, claims: usize, volumes: usize) -> Self {
+        let counted = Self::with_nodes(nodes);
+        let mut ledger = counted.ledger.borrow_mut();
+        ledger.apply_storage_class(waiting_class("local", "kubernetes.io/no-provisioner"));
+        (0..volumes).for_each(|v| ledger.apply_volume(volume(&format!("v{v}"), "local", 1)));
+        let names: Vec<String> = (0..claims).map(|c| format!("c{c}")).collect();
+        for name in &names {
+            ledger.apply_claim(claim(name, "local", 1));
+        }
+        ledger.apply_pod(using("p", &names.iter().map(String::as_str).collect::<Vec<_>>()));
+        drop(ledger);
+        counted
+    }
+
+    /// Lets the worker take up that pod: all of its claims are bound.
+    pub(super) fn binds_claims(&self, worker: &mut Worker, claims: usize) {
+        let mut effects = Vec::new();
+        worker.step(Time::ZERO, &mut Vec::new(), self, &mut effects);
+        let bound = effects.iter().find_map(|effect| match effect {
+            Effect::BindVolumes(request) => Some(request.writes.bindings.len()),
+            _ => None,
+        });
+        assert_eq!(bound, Some(claims));
     }
 
     pub(super) fn meanwhile(&self, happens: impl FnMut(&mut Ledger, bool) + 'static) {
@@ -312,25 +337,9 @@ fn claims_that_are_being_bound_are_looked_at_in_parts() {
 #[test]
 fn volumes_that_claims_may_get_are_sought_in_parts() {
     let (claims, volumes) = (100, 400);
-    let ledger = Counted::with_nodes(1);
-    {
-        let mut ledger = ledger.ledger.borrow_mut();
-        ledger.apply_storage_class(waiting_class("local", "kubernetes.io/no-provisioner"));
-        (0..volumes).for_each(|v| ledger.apply_volume(volume(&format!("v{v}"), "local", 1)));
-        let names: Vec<String> = (0..claims).map(|c| format!("c{c}")).collect();
-        for name in &names {
-            ledger.apply_claim(claim(name, "local", 1));
-        }
-        ledger.apply_pod(using("p", &names.iter().map(String::as_str).collect::<Vec<_>>()));
-    }
+    let ledger = Counted::with_claims(1, claims, volumes);
     let mut worker = worker(CompiledProfile::default_preset("test"));
-    let mut effects = Vec::new();
-    worker.step(Time::ZERO, &mut Vec::new(), &ledger, &mut effects);
-    let bound = effects.iter().find_map(|effect| match effect {
-        Effect::BindVolumes(request) => Some(request.writes.bindings.len()),
-        _ => None,
-    });
-    assert_eq!(bound, Some(claims));
+    ledger.binds_claims(&mut worker, claims);
     let parts = (claims * (WORK_PER_CLAIM + volumes)).div_ceil(WORK_PER_HOLD);
     let look = worker.heaviest_look();
     assert!(parts > 2 && look.holds >= parts && look.work < 2 * WORK_PER_HOLD, "{parts} parts: {look:?}");
@@ -355,7 +364,7 @@ fn pods_that_have_not_run_long_enough_are_looked_at_in_parts() {
     }
     ledger.ledger.borrow_mut().apply_pod(Pod { priority: 10, ..pod("high", shape_of(1000, 0)) });
     ledger.serve(vec!["test".into()]);
-    let looked_at = std::rc::Rc::new(RefCell::new(vec![0]));
+    let looked_at = Rc::new(RefCell::new(vec![0]));
     let noted = looked_at.clone();
     ledger.meanwhile(move |_, _| noted.borrow_mut().push(RUN_TIMES_READ.replace(0)));
     let mut profile = CompiledProfile::default_preset("test");

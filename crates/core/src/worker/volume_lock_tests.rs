@@ -8,7 +8,7 @@ use crate::model::{
     ClaimKey, CsiDriver, CsiStorageCapacity, LabelSelector, PersistentVolumeClaim, Quantity, Requirement,
     RequirementOperator,
 };
-use crate::volume_testing::{claim, using, volume, waiting_class};
+use crate::volume_testing::{claim, using, waiting_class};
 
 /// No label finds them.
 #[test]
@@ -49,26 +49,10 @@ type Change = Box<dyn FnMut(&mut Ledger, usize)>;
 
 /// A pod whose claims and their volumes make a row costly, on some nodes; how many holds it takes until it is placed.
 fn holds_of_costly_claims(meanwhile: impl FnMut(&mut Ledger, bool) + 'static) -> usize {
-    let (nodes, claims, volumes) = (50, 100, 120);
-    let ledger = Counted::with_nodes(nodes);
-    {
-        let mut ledger = ledger.ledger.borrow_mut();
-        ledger.apply_storage_class(waiting_class("local", "kubernetes.io/no-provisioner"));
-        (0..volumes).for_each(|v| ledger.apply_volume(volume(&format!("v{v}"), "local", 1)));
-        let names: Vec<String> = (0..claims).map(|c| format!("c{c}")).collect();
-        for name in &names {
-            ledger.apply_claim(claim(name, "local", 1));
-        }
-        ledger.apply_pod(using("p", &names.iter().map(String::as_str).collect::<Vec<_>>()));
-    }
+    let claims = 100;
+    let ledger = Counted::with_claims(50, claims, 120);
     ledger.meanwhile(meanwhile);
-    let mut effects = Vec::new();
-    worker(CompiledProfile::default_preset("test")).step(Time::ZERO, &mut Vec::new(), &ledger, &mut effects);
-    let bound = effects.iter().find_map(|effect| match effect {
-        Effect::BindVolumes(request) => Some(request.writes.bindings.len()),
-        _ => None,
-    });
-    assert_eq!(bound, Some(claims));
+    ledger.binds_claims(&mut worker(CompiledProfile::default_preset("test")), claims);
     ledger.judged.take().len()
 }
 

@@ -2,7 +2,7 @@
 
 use super::World;
 use crate::choices::Choices;
-use berth_core::limits::SCALARS_PER_NODE;
+use berth_core::limits::{SCALARS_PER_NODE, SELECTOR_VALUES};
 use serde_json::{Value, json};
 
 /// What all nodes of a cluster are like.
@@ -90,10 +90,26 @@ pub(super) fn others(choices: &mut Choices<'_>, world: &World) -> Vec<Value> {
             "spec": {"selector": {"matchLabels": {"app": "web"}}}, "status": {"disruptionsAllowed": number % 2}})
     };
     objects.extend((0..choices.pick(&[0, 0, 0, 1, 100])).map(budget));
+    objects.extend(long_selectors(choices));
     if choices.one_in(3) {
         objects.extend(storage(choices, world));
     }
     objects
+}
+
+/// Budgets and controllers whose selectors are as long as they may be, or longer: those are not read.
+fn long_selectors(choices: &mut Choices<'_>) -> Vec<Value> {
+    let values = choices.pick(&[100, SELECTOR_VALUES / 2, SELECTOR_VALUES - 2, SELECTOR_VALUES + 1]);
+    let selector = json!({"matchLabels": {"app": "web"},
+        "matchExpressions": [{"key": "version", "operator": "NotIn", "values": (0..values).map(|value| format!("v{value}")).collect::<Vec<_>>()}]});
+    let object = |(api, kind, name): (&str, &str, String)| {
+        json!({"apiVersion": api, "kind": kind, "metadata": {"name": name, "namespace": "a", "uid": name},
+            "spec": {"selector": selector}, "status": {"disruptionsAllowed": 1}})
+    };
+    let budgets =
+        (0..choices.pick(&[0, 0, 0, 2, 16])).map(|n| ("policy/v1", "PodDisruptionBudget", format!("long-{n}")));
+    let sets = (0..choices.pick(&[0, 0, 0, 2, 16])).map(|n| ("apps/v1", "ReplicaSet", format!("set-{n}")));
+    budgets.chain(sets).map(object).collect()
 }
 
 fn storage(choices: &mut Choices<'_>, world: &World) -> Vec<Value> {
@@ -132,5 +148,25 @@ fn storage(choices: &mut Choices<'_>, world: &World) -> Vec<Value> {
         };
         objects.extend((0..nodes.min(60)).map(csi));
     }
+    objects.extend(capacities(choices));
     objects
+}
+
+/// A driver that says how much room it has where, for some or many topologies.
+fn capacities(choices: &mut Choices<'_>) -> Vec<Value> {
+    let count = choices.pick(&[0, 0, 3, 1_000]);
+    if count == 0 {
+        return Vec::new();
+    }
+    let values: Vec<String> = (0..choices.pick(&[1, SELECTOR_VALUES / 8])).map(|zone| format!("zone-{zone}")).collect();
+    let capacity = |number: usize| {
+        let place =
+            json!({"matchExpressions": [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": values}]});
+        json!({"apiVersion": "storage.k8s.io/v1", "kind": "CSIStorageCapacity",
+            "metadata": {"name": format!("capacity-{number}"), "namespace": "a"}, "storageClassName": "class",
+            "nodeTopology": place, "capacity": format!("{}Mi", number % 1_500)})
+    };
+    let driver = json!({"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {"name": "driver.example.com"},
+        "spec": {"storageCapacity": true}});
+    (0..count).map(capacity).chain([driver]).collect()
 }

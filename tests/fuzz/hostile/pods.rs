@@ -52,6 +52,9 @@ const TOGETHER: [(usize, Draw); 9] = [
 pub(super) fn pending(choices: &mut Choices<'_>, world: &World, index: usize) -> Value {
     let mut pod = plain(choices, &format!("pending-{index}"));
     pod["spec"]["priority"] = choices.pick(&[0, 0, 10, 1_000_000_000, -10]).into();
+    if choices.one_in(3) {
+        pod["metadata"]["ownerReferences"] = controller(choices);
+    }
     make_hostile(choices, world, &mut pod);
     if choices.one_in(12) {
         pod["status"] = json!({"phase": "Pending", "nominatedNodeName": world.node(choices)});
@@ -68,8 +71,17 @@ pub(super) fn placed(choices: &mut Choices<'_>, world: &World, index: usize) -> 
     pod["metadata"]["labels"][format!("own-{}", index % 7)] = format!("{index}").into();
     let node = if choices.one_in(16) { format!("ghost-{index}") } else { world.node(choices) };
     pod["spec"]["nodeName"] = node.into();
+    if choices.one_in(4) {
+        pod["metadata"]["ownerReferences"] = controller(choices);
+    }
     pod["status"] = json!({"phase": "Running"});
     pod
+}
+
+/// One of the ReplicaSets that may be there.
+fn controller(choices: &mut Choices<'_>) -> Value {
+    let name = format!("set-{}", choices.below(3));
+    json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "uid": name, "controller": true}])
 }
 
 fn plain(choices: &mut Choices<'_>, name: &str) -> Value {

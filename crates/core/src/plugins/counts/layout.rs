@@ -1,6 +1,6 @@
 use crate::ledger::{DomainId, Ledger, NodeId, Topology};
 use crate::limits::{COMPARISONS_PER_WORK, LAYOUT_BYTES};
-use crate::model::{Labels, NodeSelector, PodShape, Str, Toleration};
+use crate::model::{Footprint, Labels, NodeSelector, PodShape, Str, Toleration};
 use crate::plugins::cache::{CacheKey, Recent};
 use crate::plugins::context::{ROWS_PER_WORK, Stop, WORK_PER_LABEL_READ, Work};
 use crate::plugins::taint_toleration;
@@ -33,6 +33,17 @@ impl Eligibility {
 
     fn parts(&self) -> impl Eq + Hash {
         (&self.required, self.affinity(), self.tolerations())
+    }
+
+    /// Bytes that its hash is computed from. The pod's labels, which can be a megabyte, are not among them.
+    pub(crate) fn hashed_bytes(&self) -> usize {
+        let affinity = self
+            .affinity()
+            .map_or(0, |(selector, required)| selector.heap_bytes() + required.map_or(0, Footprint::heap_bytes));
+        let tolerations = self.tolerations().into_iter().flatten();
+        self.required.len() * size_of::<Str>()
+            + affinity
+            + tolerations.map(|one| size_of::<Toleration>() + one.heap_bytes()).sum::<usize>()
     }
 
     /// Whether some node has each of the labels.

@@ -22,6 +22,8 @@ pub(super) struct Constraint {
     pub(super) layout: Arc<CacheKey<LayoutKey>>,
     /// The pods that the selector matches; `None` where there is no selector.
     selected: Option<Arc<CacheKey<Alike>>>,
+    /// Bytes that were copied or hashed to resolve it: far fewer than are kept where the pod has many labels.
+    resolved_from: usize,
 }
 
 impl Constraint {
@@ -74,6 +76,11 @@ impl Plan {
     pub(super) fn heap_bytes(&self) -> usize {
         let all = self.hard.iter().chain(&self.soft);
         size_of::<Self>() + all.map(|one| size_of::<Constraint>() + one.heap_bytes()).sum::<usize>()
+    }
+
+    /// Bytes that were copied or hashed to make it.
+    pub(super) fn resolved_from(&self) -> usize {
+        self.hard.iter().chain(&self.soft).map(|one| one.resolved_from).sum()
     }
 }
 
@@ -143,13 +150,16 @@ fn constraint(
     let bytes = given.topology_key.len() + eligible.bytes() / sharers;
     let key = LayoutKey { topology_key: given.topology_key.clone(), eligible: eligible.clone() };
     let alike = |selector| Alike { namespace: shape.namespace.clone(), selectors: vec![selector] };
+    let selected = given.selector.clone().map(|selector| alike(selector).into_key(ledger));
+    let copied = selected.as_ref().map_or(0, |alike| alike.bytes());
     Constraint {
         max_skew: given.max_skew.into(),
         min_domains: given.min_domains.into(),
         matches_self: given.selector.as_ref().is_some_and(|s| s.matches(&shape.labels)),
         by_node: counts_by_node(given),
         layout: Arc::new(CacheKey::new(ledger, key, bytes)),
-        selected: given.selector.clone().map(|selector| alike(selector).into_key(ledger)),
+        selected,
+        resolved_from: size_of::<Constraint>() + given.topology_key.len() + copied + eligible.hashed_bytes() / sharers,
     }
 }
 

@@ -55,6 +55,24 @@ fn constraints_on_many_keys_look_once_at_each_node_for_whether_it_counts() {
     assert_eq!(looks(&mut tables, &ledger, &shape).1, 0, "kept");
 }
 
+/// They are kept with the constraints, as a part of the pod, and nothing reads or copies them.
+#[test]
+fn labels_of_a_pod_are_no_work_of_its_constraints() {
+    let (ledger, mut tables) = (cluster(), Tables::default());
+    let profile = CompiledProfile::default_preset("test");
+    let mut work_with = |labels: usize| {
+        let one = SpreadConstraint { honor_taints: true, ..hard("k0", 1) };
+        let more = (0..labels).map(|i| (format!("label-{i}").as_str().into(), "x".repeat(50).as_str().into()));
+        let shape = PodShape { labels: Labels::from_pairs(more), ..web(vec![one]) };
+        let resolved = ResolvedPod::new(&profile, &ledger, &Arc::new(shape));
+        let mut work = Work::unbounded();
+        tables.prepare(PluginContext { profile: &profile, ledger: &ledger }, &resolved, &mut work).expect("it ends");
+        work.done()
+    };
+    work_with(1);
+    assert_eq!(work_with(16_000), work_with(1));
+}
+
 #[test]
 fn keys_that_no_node_has_lay_out_nothing() {
     let (ledger, mut tables) = (cluster(), Tables::default());

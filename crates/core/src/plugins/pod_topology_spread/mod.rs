@@ -87,8 +87,8 @@ impl Tables {
         let workloads = if shape.spread.is_empty() { Some(cx.ledger.workloads(&shape.namespace)?) } else { None };
         Some(self.plans.get(shape, workloads.map_or(0, Workloads::version), || {
             let plan = Plan::new(cx, shape);
+            work.spend(workloads.map_or(0, Workloads::len) + plan.resolved_from() / BYTES_PER_WORK);
             let bytes = plan.heap_bytes();
-            work.spend(workloads.map_or(0, Workloads::len) + bytes / BYTES_PER_WORK);
             (plan, bytes)
         }))
     }

@@ -44,9 +44,9 @@ conformance: prerequisites upstream ## compare with upstream on N clusters (2000
 	@BERTH_CONFORMANCE_CLUSTERS=$(or $(N),20000) BERTH_SEED=$(or $(SEED),random) \
 	  cargo test --workspace --locked --test conformance -- --nocapture every_answer_is_upstreams
 
-soak: prerequisites ## N worlds (20000) from seeds, each run twice, on all cores; FIRST=… is the first seed, SEED=… the only one
+soak: prerequisites ## N worlds (20000) from seeds, each run twice, on all cores, in a release build; FIRST=… is the first seed, SEED=… the only one
 	@BERTH_WORLDS=$(or $(N),20000) BERTH_WORLD_FIRST=$(or $(FIRST),random) BERTH_WORLD_SEED=$(SEED) BERTH_WORLD_TWICE=1 \
-	  cargo test --workspace --locked --test simulation -- --nocapture no_world_breaks_a_rule
+	  cargo test --release --locked --test simulation -- --nocapture no_world_breaks_a_rule
 
 mutants: prerequisites ## prove that the worlds catch each known bug of tests/mutants; ONLY="name …" picks, N=… worlds at most
 	@N=$(or $(N),300) hack/mutants.sh $(ONLY)

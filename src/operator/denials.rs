@@ -25,6 +25,13 @@ impl Permission {
     }
 }
 
+impl Permission {
+    /// Whether who gets the Lease without it ends: last good specs are read first.
+    pub(super) fn ends_a_leader(self) -> bool {
+        (self.verb, self.resource) == ("list", "controllerrevisions.apps")
+    }
+}
+
 impl std::fmt::Display for Permission {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(

@@ -31,7 +31,7 @@ fn send_pod(plane: &ControlPlane, name: &str) {
 }
 
 /// Waits until `/readyz` answers 503 with this in it.
-fn wait_unready(plane: &ControlPlane, operator: &Operator, text: &str) -> String {
+pub(crate) fn wait_unready(plane: &ControlPlane, operator: &Operator, text: &str) -> String {
     let mut last = String::new();
     let found = plane.wait_for(&format!("/readyz to say {text:?}"), LATER, || {
         let Ok((status, page)) = operator.page("/readyz") else { return Ok(None) };

@@ -7,7 +7,8 @@ use serde_json::json;
 
 use crate::SOON;
 use crate::audit::Audit;
-use crate::cluster::{HOME, own_plane, send_signal, serving};
+use crate::cluster::{HOME, own_plane, send_signal, serving, start};
+use crate::leadership::wait_unready;
 use crate::limit::{HANDED_OVER, TAKEN_OVER, check};
 use crate::load::{Load, now_us, ready};
 use crate::objects::{PROFILES, condition, events, profile, wait_reason};
@@ -57,6 +58,18 @@ fn a_standby_is_ready_and_says_who_leads(plane: &ControlPlane, leader: &Operator
     let object = plane.api.get(&format!("{PROFILES}/{HERE}")).unwrap();
     assert!(object["status"]["worker"]["holder"].as_str().unwrap().starts_with("berth-a_"), "{object:#}");
     assert!(events(&plane.api, HOME, "AnotherInstallation").is_empty());
+}
+
+/// As `--state-namespace` forgotten outside of a pod: it would end as soon as it led, so that nobody may count on it.
+#[test]
+fn a_standby_that_could_not_lead_is_not_ready() {
+    let plane = own_plane(Vec::new());
+    let _leader = serving(&plane, "berth-a", &[]);
+    let standby = start(&plane, "berth-b", &["--state-namespace=default"]);
+    let says = "this process could not lead: may not list controllerrevisions.apps (403)";
+    wait_unready(&plane, &standby, says);
+    let page = standby.page("/readyz?verbose").unwrap().1;
+    assert!(page.contains("standby: berth-a_"), "{page}");
 }
 
 /// Waits until the other one leads and binds; what was between the binds of the two, in milliseconds.

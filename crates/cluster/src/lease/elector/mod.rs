@@ -31,6 +31,9 @@ const UNANSWERED: usize = 16;
 /// Before the renew deadline no request is sent any more that would have less than this: no API server answers it.
 const TOO_SHORT: Duration = Duration::from_millis(10);
 
+/// Who waits reads the Lease once in its duration at least. After so many of them without an answer nobody can say who leads.
+const UNREAD_FOR: u32 = 2;
+
 /// Longest wait for the release, however long a retry period is: the process ends, and a successor can wait.
 const RELEASE_WITHIN: Duration = Duration::from_secs(2);
 
@@ -51,6 +54,10 @@ pub enum LeaseState {
     /// Another installation holds it and has renewed it for longer than one lease duration: it is alive.
     AnotherInstallation {
         holder: String,
+    },
+    /// It could not be read for longer than it lasts: who holds it is not known.
+    Unread {
+        fault: Fault,
     },
     /// There is none, though there was one, or somebody took its holder out of it: whoever held it may still lead.
     Deleted,
@@ -150,6 +157,8 @@ struct Elector {
     last_fault: Option<String>,
     /// Failed turns in a row.
     failures: u32,
+    /// When a turn came to its end last.
+    answered: Instant,
     /// Whether it is known that the mark is there, or cannot be made.
     is_marked: bool,
     follow: Follow,
@@ -175,6 +184,7 @@ impl Elector {
             written: Vec::new(),
             last_fault: None,
             failures: 0,
+            answered: Instant::now(),
             is_marked: false,
             follow: Follow::default(),
             handover,
@@ -256,6 +266,7 @@ impl Elector {
             }
             Ok(decision) => {
                 self.failures = 0;
+                self.answered = Instant::now();
                 return Some(if let Decision::Wait(pause) = decision { pause } else { retry });
             }
             Err(fault) if self.is_disputed(&fault) => {
@@ -327,6 +338,8 @@ impl Elector {
         self.last_fault = Some(fault.to_string());
         if matches!(*self.state.borrow(), LeaseState::Starting { .. }) {
             self.set_state(LeaseState::Starting { fault: Some(fault) });
+        } else if self.renewed.is_none() && self.answered.elapsed() > UNREAD_FOR * self.options.timing.duration {
+            self.set_state(LeaseState::Unread { fault });
         }
         Some(())
     }

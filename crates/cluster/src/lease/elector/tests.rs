@@ -242,6 +242,22 @@ async fn a_leader_who_was_taken_out_of_the_lease_takes_it_back_and_nobody_else_t
     assert!(kept.lock().unwrap().spec("holderIdentity").as_str().unwrap().starts_with("berth-0_"));
 }
 
+/// Its credentials may be gone: it must not be taken for one that could lead.
+#[tokio::test]
+async fn who_waits_and_cannot_read_the_lease_says_so_until_it_can() {
+    let ((server, kept), gate) = (rig().await, Gate::new());
+    let leader = start(&server, "berth-0", &gate);
+    reaches(&leader, "leading", |s| *s == LeaseState::Leading).await;
+    let standby = start(&server, "berth-1", &Gate::new());
+    reaches(&standby, "standing by", |s| matches!(s, LeaseState::Standby { .. })).await;
+    drop(leader);
+    kept.lock().unwrap().held_by("berth-9");
+    kept.lock().unwrap().failing = true;
+    reaches(&standby, "unread", |s| matches!(s, LeaseState::Unread { .. })).await;
+    kept.lock().unwrap().failing = false;
+    reaches(&standby, "leading", |s| *s == LeaseState::Leading).await;
+}
+
 /// What is sent last must have come to its end when another may lead.
 #[tokio::test]
 async fn the_gate_shuts_so_long_before_the_lease_is_over_as_a_request_may_take_and_opens_again_with_a_renewal() {

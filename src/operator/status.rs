@@ -16,7 +16,8 @@ use berth_core::profile::{CompiledProfile, Mode, Sampling};
 use berth_core::worker::{Storm, WorkerSnapshot};
 use berth_profile::CompileError;
 use berth_runtime::Clock;
-use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time as WallTime, jiff::Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as WallTime;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeMap;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,7 +94,7 @@ pub(super) fn status(
     let accepted = accepted(facts);
     let programmed = programmed(facts);
     let ready = ready(facts, &accepted, &programmed);
-    let healthy = healthy(facts);
+    let healthy = healthy(facts, now);
     let generation = facts.generation;
     let applies = matches!(facts.worker, WorkerFacts::Pending | WorkerFacts::Warming(_) | WorkerFacts::Swapping { .. });
     let settled = !applies || facts.serving.is_none();
@@ -262,7 +263,7 @@ fn compares(profile: &CompiledProfile, served_by: &Incumbents) -> String {
     format!("spec.mode is DryRun: pods of this profile stay queued{compared}{left_out}{unasked}")
 }
 
-fn healthy(facts: &Facts<'_>) -> (SchedulingHealthy, String) {
+fn healthy(facts: &Facts<'_>, now: Timestamp) -> (SchedulingHealthy, String) {
     let works = matches!(facts.worker, WorkerFacts::Running(_) | WorkerFacts::Swapping { .. });
     let (Some(numbers), true, false) = (facts.numbers.filter(|_| facts.serving.is_some()), works, facts.deleting)
     else {
@@ -289,14 +290,24 @@ fn healthy(facts: &Facts<'_>) -> (SchedulingHealthy, String) {
     if numbers.pods.unschedulable + numbers.pods.held > 0 {
         return (SchedulingHealthy::Backlog, backlog(numbers));
     }
+    if let Some(since) = &numbers.pods.oldest_pending_since
+        && numbers.pods.backoff > 0
+        && now.duration_since(since.0) > FAILS_ON
+    {
+        let text = "the attempts of pods have failed for over a minute, and are made again; each pod's condition PodScheduled says why";
+        return (SchedulingHealthy::Backlog, format!("{}: {text}", pods(numbers.pods.backoff)));
+    }
     if numbers.pods.pending == 0 {
         return (SchedulingHealthy::Idle, "no pod waits".to_owned());
     }
     (SchedulingHealthy::KeepingUp, "pods are placed as they come".to_owned())
 }
 
+fn pods(n: i64) -> String {
+    format!("{n} {}", if n == 1 { "pod" } else { "pods" })
+}
+
 fn backlog(numbers: &Numbers) -> String {
-    let pods = |n: i64| format!("{n} {}", if n == 1 { "pod" } else { "pods" });
     let reasons = numbers.top_reasons.iter().take(3).map(|r| format!("{}: {}", pods(r.pods), r.reason));
     let why = reasons.collect::<Vec<_>>().join("; ");
     let all = pods(numbers.pods.unschedulable + numbers.pods.held);
@@ -350,6 +361,9 @@ fn worker(facts: &Facts<'_>) -> WorkerStatus {
     let runs = started_at.is_some();
     WorkerStatus { state: Some(state), holder: runs.then(|| facts.around.holder.to_owned()), started_at }
 }
+
+/// A pod that waits for its next attempt after one that failed is nothing special, unless one has waited for so long.
+const FAILS_ON: SignedDuration = SignedDuration::from_mins(1);
 
 /// Unknown fields that a status lists at most, as its schema says.
 const LISTED: usize = 32;

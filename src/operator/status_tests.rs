@@ -12,7 +12,8 @@ use berth_core::model::Str;
 use berth_core::profile::{CompiledProfile, Mode};
 use berth_profile::CompileError;
 use berth_runtime::Clock;
-use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time as WallTime};
+use k8s_openapi::jiff::Timestamp;
 use std::collections::BTreeMap;
 
 pub(super) fn at(second: i64) -> Timestamp {
@@ -335,6 +336,19 @@ fn scheduling_health_reports_the_gravest_cause() {
         ["SchedulingHealthy=False/Backlog", "Ready=True/Serving"]
     );
     assert_eq!(message(&scene.facts(), T::SchedulingHealthy), "12 pods cannot be placed. 9 pods: Insufficient cpu");
+    // Binds that are refused, say: nothing is unschedulable, and nothing is placed. Now is the tenth second.
+    let failing = |since: i64| api::PodCounts {
+        backoff: 4,
+        pending: 4,
+        oldest_pending_since: Some(WallTime(at(since))),
+        ..Default::default()
+    };
+    scene.numbers.pods = failing(-20);
+    assert_eq!(reasons(&scene.facts(), &[T::SchedulingHealthy]), ["SchedulingHealthy=True/KeepingUp"]);
+    scene.numbers.pods = failing(-51);
+    assert_eq!(reasons(&scene.facts(), &[T::SchedulingHealthy]), ["SchedulingHealthy=False/Backlog"]);
+    let text = message(&scene.facts(), T::SchedulingHealthy);
+    assert!(text.starts_with("4 pods: the attempts of pods have failed for over a minute"), "{text}");
     scene.numbers.nodes.matched = 0;
     assert_eq!(reasons(&scene.facts(), &[T::SchedulingHealthy]), ["SchedulingHealthy=False/NoMatchingNodes"]);
     scene.numbers = Numbers { nodes: api::NodeCounts { matched: 1, schedulable: 1 }, ..Numbers::default() };

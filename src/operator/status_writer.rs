@@ -40,7 +40,7 @@ const IDLE_FOR: Duration = Duration::from_millis(500);
 
 /// Changes of nothing but `SchedulingHealthy` are written this often at most: a queue that fills and empties must not
 /// become a write each second.
-const HEALTH_EVERY: Duration = Duration::from_secs(5);
+const HEALTH_EVERY: Duration = SETTLED_EVERY;
 
 #[derive(Debug)]
 pub(super) enum Written {
@@ -266,8 +266,8 @@ mod tests {
             ("nothing", base.clone(), None),
             ("counters and a message", status(Ready::Serving, Idle, 2), Some(30)),
             ("healthy in another way", status(Ready::Serving, KeepingUp, 1), Some(30)),
-            ("not healthy", status(Ready::Serving, Backlog, 1), Some(5)),
-            ("not healthy in another way", status(Ready::Serving, NoMatchingNodes, 2), Some(5)),
+            ("not healthy", status(Ready::Serving, Backlog, 1), Some(2)),
+            ("not healthy in another way", status(Ready::Serving, NoMatchingNodes, 2), Some(2)),
             ("another condition", status(Ready::Paused, Backlog, 1), Some(1)),
             ("another reason", status(Ready::WorkerNotRunning, Idle, 1), Some(1)),
             ("generation", moved, Some(1)),

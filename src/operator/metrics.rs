@@ -58,6 +58,7 @@ fn kernel(samples: &mut Samples) {
         (Metric::ProcessStart, stats.started_at),
         (Metric::ProcessResident, stats.resident_bytes as f64),
         (Metric::ProcessVirtual, stats.virtual_bytes as f64),
+        (Metric::ProcessMostVirtual, stats.most_virtual_bytes.unwrap_or(u64::MAX) as f64),
         (Metric::ProcessFiles, stats.open_files as f64),
     ] {
         samples.gauge(metric, &[], value);

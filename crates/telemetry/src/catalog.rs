@@ -111,6 +111,9 @@ metrics! {
     ProcessVirtual: Gauge, "process_virtual_memory_bytes", "",
         "Virtual memory",
         "virtual memory";
+    ProcessMostVirtual: Gauge, "process_virtual_memory_max_bytes", "",
+        "Most virtual memory",
+        "most virtual memory that the process may have; 2⁶⁴ where there is no limit";
     ProcessFiles: Gauge, "process_open_fds", "",
         "Open file descriptors",
         "open file descriptors";
@@ -240,7 +243,7 @@ metrics! {
     OrphanPods: Gauge, "berth_orphan_pods", "",
         "Pods that wait for a scheduler which nobody serves",
         "pods that have waited a minute for a scheduler name that nobody serves and for which no scheduler has written a status; counted up to 20,000; `berth orphans` lists them";
-    TaskRestarts: Counter, "berth_task_restarts_total", "`task`: the plural of a watched kind, or `orphans`, `pauses`, `housekeeping`, `references`, `addresses`, `caches`, `barrier`, `audit`, `dump`",
+    TaskRestarts: Counter, "berth_task_restarts_total", "`task`: the plural of a watched kind, or `orphans`, `pauses`, `housekeeping`, `references`, `addresses`, `caches`, `barrier`, `audit`, `routing`, `dump`",
         "Tasks of the operator that ended or failed and were started again",
         "tasks of the operator that ended or failed, and were started again after a pause; a watch then reads its kind anew";
     Leader: Gauge, "berth_leader", "",
@@ -253,8 +256,8 @@ metrics! {
         "Always 1, and only there while another identity keeps the lease from this process",
         "1, present only while another installation keeps renewing the Lease for longer than a lease duration; another replica of this one is none";
     Events: Counter, "berth_events_total", "`result` = `written`, `counted`, `dropped`",
-        "Events about pods, by result: written, counted, dropped",
-        "events about pods; `counted` are repeats that wait for a later write of their count, which is `written` in its turn; `dropped` found the queue full (the namespace with the most events loses its newest), were refused or not taken in five tries";
+        "Events, by result: written, counted, dropped",
+        "events of all kinds of objects; `counted` are repeats that wait for a later write of their count, which is `written` in its turn; `dropped` found the queue full (the namespace with the most events loses its newest), were refused or not taken in five tries";
     LogLinesDropped: Counter, "berth_log_lines_dropped_total", "",
         "Lines of the log that were dropped because nobody read them in time",
         "lines of the log that were dropped because nobody read standard error in time (4 MiB wait at most): the log says so once it is read again";

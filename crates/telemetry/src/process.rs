@@ -12,6 +12,8 @@ pub struct ProcessStats {
     pub started_at: f64,
     pub resident_bytes: u64,
     pub virtual_bytes: u64,
+    /// None is no limit.
+    pub most_virtual_bytes: Option<u64>,
     pub open_files: usize,
     /// None is no limit.
     pub most_files: Option<u64>,
@@ -29,6 +31,7 @@ impl ProcessStats {
             started_at: booted_at as f64 + stat.start_ticks as f64 / TICKS_PER_SECOND,
             resident_bytes: number_after(&status, "VmRSS:")? * 1_024,
             virtual_bytes: number_after(&status, "VmSize:")? * 1_024,
+            most_virtual_bytes: getrlimit(Resource::As).current,
             // One of them is the list itself.
             open_files: fs::read_dir("/proc/self/fd").ok()?.count().saturating_sub(1),
             most_files: getrlimit(Resource::Nofile).current,

@@ -46,6 +46,10 @@ fn labels(line: &str) -> impl Iterator<Item = (&str, &str)> {
     inside.split(',').filter_map(|label| label.split_once('=')).map(|(name, value)| (name, value.trim_matches('"')))
 }
 
+/// Series that kube-scheduler's page has of itself; the rest (`go_`, …) are those of its language.
+const OF_ITSELF: [&str; 6] =
+    ["scheduler_", "rest_client_", "leader_election_", "process_", "workqueue_", "kubernetes_"];
+
 /// The series of kube-scheduler's own on a page.
 fn served(page: &str) -> BTreeMap<String, Served> {
     let mut all: BTreeMap<String, Served> = BTreeMap::new();
@@ -65,7 +69,7 @@ fn served(page: &str) -> BTreeMap<String, Served> {
             }
         }
     }
-    all.retain(|name, _| name.starts_with("scheduler_"));
+    all.retain(|name, _| OF_ITSELF.iter().any(|prefix| name.starts_with(prefix)));
     all
 }
 
@@ -75,9 +79,8 @@ fn documented() -> BTreeSet<String> {
     let (_, rest) = page.split_once("<!-- begin absent -->\n").unwrap();
     let (table, _) = rest.split_once("<!-- end absent -->").unwrap();
     let rows = table.lines().filter_map(|line| line.strip_prefix("| `"));
-    rows.flat_map(|row| row.split('|').next().unwrap().split('`').filter(|name| name.starts_with("scheduler_")))
-        .map(str::to_owned)
-        .collect()
+    let names = |row: &'static str| row.split('|').next().unwrap().split('`').filter(|name| name.contains('_'));
+    rows.flat_map(names).map(str::to_owned).collect()
 }
 
 /// A pod each that fits, that fits nowhere, and that makes room for itself.

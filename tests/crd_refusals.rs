@@ -407,6 +407,21 @@ fn columns(plane: &ControlPlane) {
     plane.kubectl_ok(&["wait", "--for=condition=Ready", "--timeout=10s", "sprof/bare"]).unwrap();
 }
 
+/// What kubectl makes of the definition: texts, the category, and the fields that can be selected by.
+fn kubectl_knows_it(plane: &ControlPlane) {
+    for path in ["tls.caBundleRef", "tls.clientCertRef", "auth.bearerTokenRef"] {
+        let text = plane.kubectl_ok(&["explain", &format!("sprof.spec.extenders.{path}")]).unwrap();
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains("in the operator's namespace"), "{path}: {text}");
+    }
+    plane.apply(&manifest("waits", "{mode: Paused, preset: BinPack}")).unwrap();
+    assert!(plane.kubectl_ok(&["get", "berth", "-o", "name"]).unwrap().contains("schedulerprofile"));
+    for field in ["spec.mode=Paused,spec.preset=BinPack", "spec.mode=Paused"] {
+        let found = plane.kubectl_ok(&["get", "sprof", "--field-selector", field, "-o", "name"]).unwrap();
+        assert!(found.contains("/waits\n") && !found.contains("/bare\n"), "{field}: {found}");
+    }
+}
+
 #[test]
 fn the_api_server_refuses_bad_profiles_and_keeps_good_ones_as_they_are() {
     let plane = start();
@@ -418,6 +433,7 @@ fn the_api_server_refuses_bad_profiles_and_keeps_good_ones_as_they_are() {
     lax_clients_lose_unknown_fields(&plane);
     documented_profile_is_accepted(&plane);
     columns(&plane);
+    kubectl_knows_it(&plane);
     served_definition_compares(&plane);
 }
 

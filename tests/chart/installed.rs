@@ -3,11 +3,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use berth_lab::{ControlPlane, Options};
 use serde_json::{Value, json};
 
 use super::{CRD, HOME, difference, object, rendered, repository, text, yaml};
+
+const SOON: Duration = Duration::from_mins(1);
 
 const PROFILE: &str = "
 apiVersion: scheduling.berth.dev/v1alpha1
@@ -155,4 +158,22 @@ fn a_new_install_says_what_to_do_next_and_its_pod_is_admitted() {
     pod["spec"]["containers"][0]["securityContext"]["allowPrivilegeEscalation"] = json!(true);
     let refused = cluster.api.post(&format!("/api/v1/namespaces/{HOME}/pods?dryRun=All"), &pod).unwrap_err();
     assert!(refused.to_string().contains("restricted"), "{refused}");
+}
+
+/// No kubelet runs here: the pod's end is written as one would.
+#[test]
+fn helm_test_succeeds_or_fails_as_its_pod_does() {
+    let cluster = cluster();
+    install(&cluster, &repository("charts/berth"), &[]);
+    for (phase, succeeds) in [("Succeeded", true), ("Failed", false)] {
+        std::thread::scope(|scope| {
+            let test = scope.spawn(|| cluster.helm(&["test", "berth", "-n", HOME, "--timeout", "2m"]));
+            let status = json!({"status": {"phase": phase}}).to_string();
+            let patch =
+                ["patch", "pod", "berth-test", "-n", HOME, "--subresource=status", "--type=merge", "-p", &status];
+            cluster.wait_for("the pod of helm test", SOON, || Ok(cluster.kubectl_ok(&patch).ok())).unwrap();
+            let said = test.join().unwrap();
+            assert_eq!(said.is_ok(), succeeds, "{phase}: {said:?}");
+        });
+    }
 }

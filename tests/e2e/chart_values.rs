@@ -1,8 +1,10 @@
 //! What the chart renders to, for many sets of values, is taken by a real API server that is asked to be strict: each field is one that
 //! it knows, and each value one that it would store.
 //!
-//! Left out are the objects of the Prometheus Operator (`monitoring.coreos.com`): their definitions are another project's, and a
-//! definition of our own would check what we believe of them. `tests/chart/alerts.rs` has promtool read the rules.
+//! So are the objects of the Prometheus Operator, whose own definitions are installed. `tests/chart/alerts.rs` has promtool read the rules.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use berth_lab::{ControlPlane, Options, Outcome};
 use serde_json::Value;
@@ -131,8 +133,17 @@ const SETS: [(&str, &[&str]); 23] = [
     ),
 ];
 
-/// The kinds of another project, whose definitions are not installed.
-const FOREIGN: &str = "monitoring.coreos.com/";
+/// The kinds of the Prometheus Operator that the chart makes objects of.
+const MONITORING: [&str; 3] = ["podmonitors", "servicemonitors", "prometheusrules"];
+
+/// The folder of the Prometheus Operator's definitions, from its Go module.
+fn definitions() -> PathBuf {
+    let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/upstream/prometheus-operator");
+    let args = ["mod", "download", "-json", "github.com/prometheus-operator/prometheus-operator"];
+    let output = Command::new("go").args(args).current_dir(module).output().unwrap();
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    Path::new(told["Dir"].as_str().unwrap_or_else(|| panic!("{told}"))).join("example/prometheus-operator-crd")
+}
 
 /// What the chart renders to, without the objects that this API server cannot know.
 fn rendered(plane: &ControlPlane, args: &[&str]) -> Vec<Value> {
@@ -141,10 +152,9 @@ fn rendered(plane: &ControlPlane, args: &[&str]) -> Vec<Value> {
     let all: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
     let served = plane.api.get("/apis/admissionregistration.k8s.io/v1").unwrap().to_string();
     let is_known = |object: &Value| {
-        let (version, kind) = (&object["apiVersion"], object["kind"].as_str().unwrap_or_default());
+        let kind = object["kind"].as_str().unwrap_or_default();
         // Before Kubernetes 1.36 there is none of these.
-        let is_newer = kind.starts_with("MutatingAdmissionPolicy") && !served.contains("mutatingadmissionpolicies");
-        !version.as_str().unwrap_or_default().starts_with(FOREIGN) && !is_newer
+        !kind.starts_with("MutatingAdmissionPolicy") || served.contains("mutatingadmissionpolicies")
     };
     all.into_iter().filter(is_known).collect()
 }
@@ -165,8 +175,12 @@ fn a_strict_api_server_takes_what_the_chart_renders_whatever_the_values() {
     namespace(&plane, HOME);
     namespace(&plane, "leases");
     plane.kubectl_ok(&["apply", "--server-side", "-f", "crds"]).unwrap();
-    let crd = "crd/schedulerprofiles.scheduling.berth.dev";
-    plane.kubectl_ok(&["wait", "--for=condition=Established", crd, &format!("--timeout={}s", SOON.as_secs())]).unwrap();
+    for kind in MONITORING {
+        let file = definitions().join(format!("monitoring.coreos.com_{kind}.yaml"));
+        plane.kubectl_ok(&["apply", "--server-side", "-f", file.to_str().unwrap()]).unwrap();
+    }
+    let timeout = format!("--timeout={}s", SOON.as_secs());
+    plane.kubectl_ok(&["wait", "--for=condition=Established", "crd", "--all", &timeout]).unwrap();
     let mut refused = Vec::new();
     for (name, args) in SETS {
         let objects = rendered(&plane, args);
@@ -184,4 +198,9 @@ fn a_strict_api_server_takes_what_the_chart_renders_whatever_the_values() {
     deployment["spec"]["template"]["spec"]["hostNetworks"] = true.into();
     let outcome = tried(&plane, &objects);
     assert!(!outcome.success && outcome.stderr.contains("hostNetworks"), "{}", outcome.stderr);
+    let mut objects = rendered(&plane, &["--set", "metrics.podMonitor.enabled=true"]);
+    let monitor = objects.iter_mut().find(|object| object["kind"] == "PodMonitor").unwrap();
+    monitor["spec"]["podMetricsEndpoint"] = monitor["spec"]["podMetricsEndpoints"].take();
+    let outcome = tried(&plane, &objects);
+    assert!(!outcome.success && outcome.stderr.contains("podMetricsEndpoint"), "{}", outcome.stderr);
 }

@@ -32,6 +32,7 @@ mod explain;
 mod extenders;
 mod foreign;
 mod history;
+mod ipv6;
 mod last_good;
 mod leadership;
 mod limit;

@@ -72,6 +72,7 @@ fn a_spec_that_does_not_compile_leaves_the_last_good_one_serving() {
     assert_eq!(status, "False");
     assert!(message.contains("generation 1 serves"), "{message}");
     assert_eq!(world.reason("Stalled", "InvalidSpec").0, "True");
+    assert_eq!(wait_event(world.plane, "default", "mistaken", "ServingLastGood")["type"], "Warning");
     world.pod("still", "100m", |_| {});
     world.bound("still");
 
@@ -145,6 +146,10 @@ fn an_edit_takes_no_name_from_the_profile_that_serves_it_and_leaves_its_own_name
         wait_reason(world.plane, "aa-taker", "Ready", "ServingLastGood");
         assert_eq!(wait_reason(world.plane, "aa-taker", "Stalled", "InvalidSpec").0, "True");
         assert_eq!(wait_reason(world.plane, "zz-holder", "Ready", "Serving").0, "True");
+        // Other refusals are told of as `ServingLastGood`.
+        if reason == "SchedulerNameConflict" {
+            assert_eq!(wait_event(world.plane, "default", "aa-taker", reason)["type"], "Warning");
+        }
         for scheduler in ["incumbent", "taker"] {
             let pod_name = format!("{scheduler}-{}", name.split('-').next().unwrap_or(name));
             let one = pod("incumbent", &pod_name, scheduler, "100m");

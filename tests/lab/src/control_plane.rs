@@ -52,6 +52,8 @@ pub struct Options {
     pub durability: Durability,
     /// Further flags of kube-apiserver.
     pub apiserver_args: Vec<String>,
+    /// Whether kube-apiserver is reached by IPv6 alone, as in a cluster without IPv4.
+    pub ipv6: bool,
     /// Raised by others to give up waiting.
     pub stop: StopFlag,
 }
@@ -66,9 +68,10 @@ pub struct ControlPlane {
     ports: Ports,
     durability: Durability,
     apiserver_args: Vec<String>,
+    ipv6: bool,
     pub(crate) upstream: Upstream,
     pub(crate) stop: StopFlag,
-    /// `https://127.0.0.1:PORT` of kube-apiserver.
+    /// `https://127.0.0.1:PORT` of kube-apiserver, or `https://[::1]:PORT`.
     pub server: String,
     /// The PEM file to trust for [`Self::server`].
     pub authority: PathBuf,
@@ -111,9 +114,10 @@ impl ControlPlane {
         let ports = free_ports()?;
         let token = write_credentials(dir)?;
         let mut etcd = start_etcd(upstream, dir, &ports, options.durability, ETCD_QUOTA)?;
-        let mut apiserver = start_apiserver(upstream, dir, &ports, &options.apiserver_args)?;
+        let mut apiserver = start_apiserver(upstream, dir, &ports, options.ipv6, &options.apiserver_args)?;
 
-        let server = format!("https://127.0.0.1:{}", ports.secure);
+        let host = if options.ipv6 { "[::1]" } else { "127.0.0.1" };
+        let server = format!("https://{host}:{}", ports.secure);
         let authority = dir.join("certs/apiserver.crt");
         options.stop.wait_for("kube-apiserver's certificate", READY_LIMIT, || {
             fail_if_ended(&mut etcd)?;
@@ -144,6 +148,7 @@ impl ControlPlane {
             ports,
             durability: options.durability,
             apiserver_args: options.apiserver_args.clone(),
+            ipv6: options.ipv6,
             upstream: upstream.clone(),
             stop: options.stop.clone(),
             server,
@@ -167,7 +172,8 @@ impl ControlPlane {
 
     /// Starts kube-apiserver again after its end, at the same address and with the same certificate. Waits until it is ready.
     pub fn restart_apiserver(&self) -> Result<()> {
-        *self.apiserver() = start_apiserver(&self.upstream, self.dir(), &self.ports, &self.apiserver_args)?;
+        let Self { upstream, ports, ipv6, apiserver_args, .. } = self;
+        *self.apiserver() = start_apiserver(upstream, self.dir(), ports, *ipv6, apiserver_args)?;
         self.stop.wait_for("kube-apiserver to be ready again", READY_LIMIT, || {
             fail_if_ended(&mut self.apiserver())?;
             Ok(is_ready(&self.api).is_ok().then_some(()))
@@ -274,13 +280,14 @@ fn start_etcd(upstream: &Upstream, dir: &Path, ports: &Ports, durability: Durabi
     Managed::spawn("etcd", command, dir.join("etcd.log"))
 }
 
-fn start_apiserver(upstream: &Upstream, dir: &Path, ports: &Ports, further: &[String]) -> Result<Managed> {
+fn start_apiserver(upstream: &Upstream, dir: &Path, ports: &Ports, ipv6: bool, further: &[String]) -> Result<Managed> {
+    let (address, services) = if ipv6 { ("::1", "fd00:10::/112") } else { ("127.0.0.1", "10.0.0.0/24") };
     let mut command = Command::new(upstream.binary("kube-apiserver"));
     command.args(["--etcd-servers", &format!("http://127.0.0.1:{}", ports.client)]);
-    command.args(["--bind-address", "127.0.0.1", "--advertise-address", "127.0.0.1"]);
+    command.args(["--bind-address", address, "--advertise-address", address]);
     command.args(["--secure-port", &ports.secure.to_string()]);
     command.arg("--cert-dir").arg(dir.join("certs"));
-    command.args(["--service-cluster-ip-range", "10.0.0.0/24"]);
+    command.args(["--service-cluster-ip-range", services]);
     command.args(["--service-account-issuer", "https://kubernetes.default.svc"]);
     command.arg("--service-account-signing-key-file").arg(dir.join("sa.key"));
     command.arg("--service-account-key-file").arg(dir.join("sa.key"));

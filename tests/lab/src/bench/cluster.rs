@@ -51,6 +51,7 @@ impl Cluster {
             // One worker, the default, takes longer over 8,000 pods than a request may last.
             apiserver_args: vec!["--delete-collection-workers=16".to_owned()],
             stop: options.stop.clone(),
+            ..Options::default()
         })?;
         progress(&format!("they serve at {}; logs in {}", plane.server, plane.dir().display()))?;
         let extender = if options.workloads.iter().any(|workload| workload.asks()) {

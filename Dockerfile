@@ -1,5 +1,5 @@
 # The image of `make image`, for those who have a daemon: the same scripts make the binary of a release and the file system around it.
-# The project's own tests have no daemon; tests/image.rs tries what the scripts make.
+# The project's own tests have no daemon; tests/image tries what the scripts make.
 #
 #   docker build -t REGISTRY/berth:0.1.0 .
 

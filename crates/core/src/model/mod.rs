@@ -28,11 +28,11 @@ pub use pod_volume::{DiskLock, InlineDisk, PodVolume, PodVolumes};
 pub use quantity::{Quantity, QuantityError};
 pub use queue_event::QueueEvent;
 pub use resources::{DeviceClass, Requests, is_scalar_resource};
-pub(crate) use selector::steps;
 pub use selector::{
-    LabelSelector, Labels, NodeSelector, NodeSelectorTerm, NodeTest, NodeTestOperator, PreferredTerm, Requirement,
-    RequirementOperator,
+    LabelSelector, Labels, LookUp, NodeSelector, NodeSelectorTerm, NodeTest, NodeTestOperator, PreferredTerm,
+    Requirement, RequirementOperator,
 };
+pub(crate) use selector::{NODE_LOOK_UP, steps};
 pub use volume::{
     Attachable, BindingMode, BindingWrite, ClaimKey, ClaimRef, ClaimSelector, CsiDriver, CsiNode, CsiStorageCapacity,
     InTreePlugin, Migration, PersistentVolume, PersistentVolumeClaim, ProvisionWrite, StorageClass, VolumeAffinity,

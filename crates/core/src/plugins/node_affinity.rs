@@ -3,7 +3,7 @@
 
 use super::context::{Cause, ResolvedPod};
 use crate::ledger::{NodeId, NodeTable};
-use crate::model::{PodShape, PreferredTerm, Str};
+use crate::model::{LookUp, PodShape, PreferredTerm, Str};
 use crate::profile::CompiledProfile;
 
 /// Upstream's PreFilter message where the names that a pod asks for exclude each other.
@@ -51,7 +51,8 @@ pub(crate) fn score(profile: &CompiledProfile, pod: &ResolvedPod, nodes: &NodeTa
     }
     let (name, labels) = (nodes.name(node), nodes.labels(node));
     let sum = |terms: &[PreferredTerm]| {
-        terms.iter().filter(|t| t.term.matches(name, labels)).map(|t| i64::from(t.weight)).sum::<i64>()
+        let labels = &mut LookUp::new(labels);
+        terms.iter().filter(|t| t.term.matches_in(name, labels)).map(|t| i64::from(t.weight)).sum::<i64>()
     };
     sum(&profile.added_affinity.preferred) + sum(&pod.shape.preferred_affinity)
 }

@@ -1,7 +1,8 @@
+use super::taint_toleration::Tolerated;
 use super::verdict::Verdict;
 use super::work::work_of;
 use crate::ledger::{ImageId, Ledger, NodeTable, ScalarId};
-use crate::model::{NodeSelector, PodShape, PreferredTerm, Requests, Str, Taint, TaintEffect};
+use crate::model::{NODE_LOOK_UP, NodeSelector, PodShape, PreferredTerm, Requests, Str, Taint, TaintEffect};
 use crate::profile::{CompiledProfile, FitArgs, Score};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -38,6 +39,7 @@ pub(crate) struct ScalarRequest {
 pub(crate) struct ResolvedPod {
     pub(crate) shape: Arc<PodShape>,
     pub(crate) tolerates_cordon: bool,
+    pub(crate) tolerated: Tolerated,
     pub(crate) scalars: SmallVec<[ScalarRequest; 1]>,
     pub(crate) fit_resources: SmallVec<[ScoredResource; 2]>,
     pub(crate) balanced_resources: SmallVec<[ScoredResource; 2]>,
@@ -90,6 +92,7 @@ impl ResolvedPod {
         let even = profile.balanced.iter().map(|name| (name, 1));
         Self {
             tolerates_cordon,
+            tolerated: Tolerated::new(&shape.tolerations),
             scalars,
             fit_resources: scored(weighed, &shape.score_requests, nodes),
             balanced_resources: scored(even, requests, nodes),
@@ -128,7 +131,7 @@ fn comparisons(profile: &CompiledProfile, shape: &PodShape) -> usize {
     let terms: usize = required.into_iter().flatten().map(NodeSelector::comparisons).sum();
     let wishes: usize = preferred.map(|PreferredTerm { term, .. }| term.comparisons()).sum();
     let lists = [shape.images.len(), shape.required_features.len()];
-    terms + wishes + lists.iter().sum::<usize>() + shape.node_selector.len()
+    terms + wishes + lists.iter().sum::<usize>() + NODE_LOOK_UP * shape.node_selector.len()
 }
 
 /// The resources of `weights` that count for a pod with `requests`: a scalar that it does not request is left out.

@@ -4,21 +4,19 @@
 use super::context::ResolvedPod;
 use crate::ledger::{NodeId, NodeTable};
 use crate::model::{Taint, TaintEffect, Toleration, steps};
-use smallvec::SmallVec;
 
 pub(super) fn fits(pod: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> bool {
-    admits(&pod.shape.tolerations, nodes, node)
+    admits(&pod.shape.tolerations, &pod.tolerated, nodes, node)
 }
 
-/// Whether `tolerations` tolerate every NoSchedule and NoExecute taint of the node.
-pub(super) fn admits(tolerations: &[Toleration], nodes: &NodeTable, node: NodeId) -> bool {
+/// Whether the tolerations tolerate every NoSchedule and NoExecute taint of the node.
+pub(super) fn admits(tolerations: &[Toleration], tolerated: &Tolerated, nodes: &NodeTable, node: NodeId) -> bool {
     if !nodes.tainted[node.index()] {
         return true;
     }
     let taints = &nodes.taints[node.index()];
-    let tolerated = Tolerated::new(tolerations, taints.len());
     let keeps_away = |effect| matches!(effect, TaintEffect::NoSchedule | TaintEffect::NoExecute);
-    taints.iter().filter(|taint| keeps_away(taint.effect)).all(|taint| tolerated.has(taint))
+    taints.iter().filter(|taint| keeps_away(taint.effect)).all(|taint| tolerated.has(tolerations, taint))
 }
 
 /// How many PreferNoSchedule taints the pod does not tolerate; normalised in reverse.
@@ -27,9 +25,9 @@ pub(crate) fn score(pod: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> i64 {
         return 0;
     }
     let taints = &nodes.taints[node.index()];
-    let tolerated = Tolerated::new(&pod.shape.tolerations, taints.len());
     let soft = TaintEffect::PreferNoSchedule;
-    taints.iter().filter(|taint| taint.effect == soft && !tolerated.has(taint)).count() as i64
+    let tolerates = |taint: &&Taint| pod.tolerated.has(&pod.shape.tolerations, taint);
+    taints.iter().filter(|taint| taint.effect == soft && !tolerates(taint)).count() as i64
 }
 
 /// How many comparisons [`admits`] and [`score`] may take together.
@@ -38,53 +36,48 @@ pub(super) fn comparisons(tolerations: &[Toleration], nodes: &NodeTable, node: N
     if tolerations.is_empty() || !nodes.tainted[node.index()] {
         return 0;
     }
-    let taints = nodes.taints[node.index()].len();
-    match tolerations.len() * taints {
-        few if few <= FEW => few,
-        _ => steps(tolerations.len()) * (2 * tolerations.len() + taints),
-    }
+    // Each taint is looked for once, by one of the two: among those with an empty key, and by halves.
+    let of_each = if tolerations.len() <= FEW { tolerations.len() } else { steps(tolerations.len()) + 2 };
+    of_each * nodes.taints[node.index()].len()
 }
 
-/// So many pairs are compared one by one; above it tolerations are sorted first.
-const FEW: usize = 1_024;
+/// So many tolerations are compared one by one; more are sorted first, once for all nodes.
+const FEW: usize = 12;
 
-/// Tolerations, ready for a number of taints.
-struct Tolerated<'a> {
-    all: &'a [Toleration],
-    /// Places in `all`, each toleration once, sorted; none where there is little to compare. As many as a pod that is not held may
-    /// have are no allocation.
-    sorted: SmallVec<[u16; 256]>,
+/// Tolerations, ready for the taints of any node.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Tolerated {
+    /// Places in the list of tolerations, each toleration once, sorted; none where there are few.
+    sorted: Box<[u16]>,
 }
 
-impl<'a> Tolerated<'a> {
-    fn new(all: &'a [Toleration], taints: usize) -> Self {
-        let mut sorted = SmallVec::new();
-        if all.len() * taints > FEW
-            && let Ok(places) = u16::try_from(all.len())
-        {
-            sorted.extend(0..places);
-            let key = |place: &u16| {
-                let Toleration { key, operator, value, effect } = &all[usize::from(*place)];
-                (key, *operator as u8, value, effect.map(|effect| effect as u8))
-            };
-            sorted.sort_unstable_by(|a, b| key(a).cmp(&key(b)));
-            sorted.dedup_by(|a, b| key(a) == key(b));
-        }
-        Self { all, sorted }
+impl Tolerated {
+    pub(crate) fn new(all: &[Toleration]) -> Self {
+        let Some(count) = u16::try_from(all.len()).ok().filter(|_| all.len() > FEW) else { return Self::default() };
+        let key = |place: &u16| {
+            let Toleration { key, operator, value, effect } = &all[usize::from(*place)];
+            (key, *operator as u8, value, effect.map(|effect| effect as u8))
+        };
+        let mut sorted: Vec<u16> = (0..count).collect();
+        sorted.sort_unstable_by(|a, b| key(a).cmp(&key(b)));
+        sorted.dedup_by(|a, b| key(a) == key(b));
+        Self { sorted: sorted.into() }
     }
 
-    fn has(&self, taint: &Taint) -> bool {
+    /// `all`: those that it was made of.
+    fn has(&self, all: &[Toleration], taint: &Taint) -> bool {
         if self.sorted.is_empty() {
-            return self.all.iter().any(|toleration| toleration.tolerates(taint));
+            return all.iter().any(|toleration| toleration.tolerates(taint));
         }
-        // An empty key is every key.
-        self.of_key("").any(|one| one.tolerates(taint)) || self.of_key(&taint.key).any(|one| one.tolerates(taint))
+        // An empty key is every key; it stands first.
+        self.of_key(all, 0, "").any(|one| one.tolerates(taint)) || {
+            let from = self.sorted.partition_point(|place| *all[usize::from(*place)].key < *taint.key);
+            self.of_key(all, from, &taint.key).any(|one| one.tolerates(taint))
+        }
     }
 
-    fn of_key<'s>(&'s self, key: &'s str) -> impl Iterator<Item = &'s Toleration> {
-        let toleration = |place: &u16| &self.all[usize::from(*place)];
-        let from = self.sorted.partition_point(|place| *toleration(place).key < *key);
-        self.sorted[from..].iter().map(toleration).take_while(move |one| *one.key == *key)
+    fn of_key<'s>(&'s self, all: &'s [Toleration], from: usize, key: &'s str) -> impl Iterator<Item = &'s Toleration> {
+        self.sorted[from..].iter().map(|place| &all[usize::from(*place)]).take_while(move |one| *one.key == *key)
     }
 }
 
@@ -110,15 +103,15 @@ mod tests {
     fn sorted_tolerations_tolerate_what_they_do_one_by_one() {
         let effects = [TaintEffect::NoSchedule, TaintEffect::PreferNoSchedule, TaintEffect::NoExecute];
         let (mut tolerated, mut not) = (0, 0);
-        for (first, count) in (0..400).map(|i| (i * 13, 1 + i % 9)) {
+        for (first, count) in (0..400).map(|i| (i * 13, 1 + i % 40)) {
             let all: Vec<Toleration> = (first..first + count).map(drawn).collect();
-            let sorted = Tolerated::new(&all, FEW + 1);
-            assert!(!sorted.sorted.is_empty());
+            let sorted = Tolerated::new(&all);
+            assert_eq!(sorted.sorted.is_empty(), count <= FEW);
             for i in 0..60 {
                 let (key, value) = (format!("k{}", i % 12).into(), format!("{}", i % 4).into());
                 let taint = Taint { key, value, effect: effects[i % 3] };
                 let slow = all.iter().any(|one| one.tolerates(&taint));
-                assert_eq!(sorted.has(&taint), slow, "{taint:?} of {all:?}");
+                assert_eq!(sorted.has(&all, &taint), slow, "{taint:?} of {all:?}");
                 (tolerated, not) = (tolerated + usize::from(slow), not + usize::from(!slow));
             }
         }

@@ -1,9 +1,9 @@
 use crate::ledger::{DomainId, Ledger, NodeId, Topology};
 use crate::limits::{COMPARISONS_PER_WORK, LAYOUT_BYTES};
-use crate::model::{Footprint, Labels, NodeSelector, PodShape, Str, Toleration};
+use crate::model::{Footprint, Labels, NODE_LOOK_UP, NodeSelector, PodShape, Str, Toleration};
 use crate::plugins::cache::{CacheKey, Recent};
 use crate::plugins::context::{ROWS_PER_WORK, Stop, WORK_PER_LABEL_READ, Work};
-use crate::plugins::taint_toleration;
+use crate::plugins::taint_toleration::{self, Tolerated};
 use smallvec::SmallVec;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -17,9 +17,22 @@ pub(crate) struct Eligibility {
     pub(crate) pod: Option<Arc<PodShape>>,
     pub(crate) honor_affinity: bool,
     pub(crate) honor_taints: bool,
+    /// The pod's tolerations, where taints are honored.
+    tolerated: Tolerated,
 }
 
 impl Eligibility {
+    /// `pod`: where one of the policies is to be honored.
+    pub(crate) fn new(
+        required: Arc<[Str]>,
+        pod: Option<Arc<PodShape>>,
+        honor_affinity: bool,
+        honor_taints: bool,
+    ) -> Self {
+        let tolerations = pod.as_ref().filter(|_| honor_taints).map(|pod| Tolerated::new(&pod.tolerations));
+        Self { required, pod, honor_affinity, honor_taints, tolerated: tolerations.unwrap_or_default() }
+    }
+
     /// nodeSelector and required node affinity that a node must match to count.
     fn affinity(&self) -> Option<(&Labels, Option<&NodeSelector>)> {
         let pod = self.pod.as_ref().filter(|_| self.honor_affinity)?;
@@ -58,13 +71,13 @@ impl Eligibility {
             let (name, labels) = (nodes.name(node), nodes.labels(node));
             selector.is_subset_of(labels) && required.is_none_or(|required| required.matches(name, labels))
         });
-        affine && self.tolerations().is_none_or(|t| taint_toleration::admits(t, nodes, node))
+        affine && self.tolerations().is_none_or(|all| taint_toleration::admits(all, &self.tolerated, nodes, node))
     }
 
     /// How many comparisons [`Self::suits`] may take.
     fn comparisons(&self) -> usize {
         let of = |(selector, required): (&Labels, Option<&NodeSelector>)| {
-            selector.len() + required.map_or(0, NodeSelector::comparisons)
+            NODE_LOOK_UP * selector.len() + required.map_or(0, NodeSelector::comparisons)
         };
         self.affinity().map_or(0, of)
     }

@@ -127,7 +127,7 @@ impl Policies<'_> {
         let pod = (honor_affinity || honor_taints).then(|| self.shape.clone());
         let bytes = pod.as_ref().map_or(0, Footprint::heap_bytes) + self.required.len() * size_of::<Str>();
         let required = self.required.clone();
-        let eligibility = Eligibility { required, pod, honor_affinity, honor_taints };
+        let eligibility = Eligibility::new(required, pod, honor_affinity, honor_taints);
         let made = Arc::new(CacheKey::new(self.ledger, eligibility, bytes));
         self.known.push(made.clone());
         made

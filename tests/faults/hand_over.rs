@@ -1,6 +1,7 @@
 //! How long nothing is bound when the leader of a large cluster ends.
 
 use std::env;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use berth_lab::for_each;
 
@@ -16,6 +17,9 @@ const PLACED: &str = "placed";
 /// How often the leader ends in each way.
 const TIMES: usize = 3;
 
+/// What audits may take of a core.
+const MOST_OF_A_CORE: f64 = 0.01;
+
 #[test]
 fn a_leader_of_a_large_cluster_hands_over() {
     // How many pods are on the nodes.
@@ -25,6 +29,9 @@ fn a_leader_of_a_large_cluster_hands_over() {
     fill(&stage, pods);
     stage.wait_until_known(pods);
     println!("hand-over: {pods} pods on {} nodes, resident {:?} MiB", stage.scale.nodes, stage.resident_mib());
+    let share = audit_share(&mut stage);
+    println!("audit: {:.2} % of a core, five minutes from one to the next", share * 100.0);
+    assert!(share <= MOST_OF_A_CORE, "{share}");
     stage.load.flow(true);
     let measured = [
         ("hand-over: SIGTERM", End::Told, HANDED_OVER),
@@ -49,4 +56,33 @@ fn fill(stage: &Stage, pods: usize) {
         stage.plane.api.post(&pod_path(PLACED, ""), &pod).map(drop)
     };
     for_each(pods, 16, placed).unwrap();
+}
+
+/// The share of a core that audits take, from the next one on: processor time while it lasts, less what the operator takes anyway,
+/// of the time from one to the next.
+fn audit_share(stage: &mut Stage) -> f64 {
+    const INTERVAL: f64 = 300.0;
+    let mut read = || {
+        let page = stage.leader().page("/metrics").unwrap().1;
+        let value = |name: &str| page.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<f64>().ok());
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
+        let ended = value("berth_audit_last_run_timestamp_seconds ").unwrap_or(0.0);
+        let took = value("berth_audit_last_run_duration_seconds ").unwrap_or(0.0);
+        (now, value("process_cpu_seconds_total ").unwrap(), ended, took)
+    };
+    let first = read();
+    let mut seen = vec![first];
+    let last = loop {
+        let next = read();
+        if next.2 > first.2 {
+            break next;
+        }
+        assert!(next.0 - first.0 < 2.0 * INTERVAL, "no audit came to an end");
+        seen.push(next);
+    };
+    let began = last.2 - last.3;
+    let before = seen.iter().rev().find(|at| at.0 < began).unwrap_or(&first);
+    let otherwise = (before.1 - first.1) / (before.0 - first.0).max(1.0);
+    println!("audit: it lasted {:.1} s; the operator takes {:.4} of a core otherwise", last.3, otherwise);
+    ((last.1 - before.1) - otherwise * (last.0 - before.0)) / INTERVAL
 }

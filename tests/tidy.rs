@@ -23,7 +23,7 @@ const MAY_USE: [(&str, &[&str]); 13] = [
 ];
 
 /// What the deciding ring may take from outside.
-const CORE_CRATES: [&str; 5] = ["std", "crate", "super", "rustc_hash", "smallvec"];
+const CORE_CRATES: [&str; 6] = ["std", "crate", "super", "hashbrown", "rustc_hash", "smallvec"];
 
 /// Doors to the outside world that `std` has.
 const WORLD: [&str; 8] = [

@@ -7,7 +7,7 @@ mod workloads;
 use berth_cluster::decode::{Decoder, Object, SlimNamespace};
 use berth_cluster::manifest::from_manifest;
 use berth_cluster::slim::{SlimNode, SlimPod, known, unknown};
-use berth_core::model::{AffinityTerm, Feature, Pod, Protocol, TaintEffect, TolerationOperator};
+use berth_core::model::{AffinityTerm, Feature, Labels, LookUp, Pod, Protocol, TaintEffect, TolerationOperator};
 use serde_json::{Value, json};
 
 const MIB: i64 = 1024 * 1024;
@@ -251,7 +251,7 @@ fn node_affinity_by_name() {
     assert_eq!(term(field("NotIn", json!(["n1"]))).names, [(false, "n1".into())]);
     assert!(term(field("In", json!(["n1", "n2"]))).broken);
     assert!(term(field("Exists", json!([]))).broken);
-    assert!(!term(json!([{}])).matches("n1", &berth_core::model::Labels::none()));
+    assert!(!term(json!([{}])).matches_in("n1", &mut LookUp::new(&Labels::none())));
     assert_eq!(pod(node_affinity(json!([]))).shape.required_affinity.as_ref().unwrap().terms.len(), 0);
 }
 
@@ -265,7 +265,7 @@ fn preferred_terms_without_weight_or_content_count_as_preferences_that_match_not
         .node(&SlimNode::read(br#"{"metadata": {"name": "n", "labels": {"a": "b"}}}"#))
         .unwrap()
         .labels;
-    let matches = pod.shape.preferred_affinity.iter().map(|p| p.term.matches("n", &labels));
+    let matches = pod.shape.preferred_affinity.iter().map(|p| p.term.matches_in("n", &mut LookUp::new(&labels)));
     assert_eq!(matches.collect::<Vec<_>>(), [false, false, true]);
 }
 

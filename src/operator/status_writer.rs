@@ -380,6 +380,18 @@ mod tests {
         assert_eq!(counters.reduced.load(Ordering::Relaxed), 1);
     }
 
+    /// The API server then refuses it as a conflict where something was written since, or the profile is another one of its name.
+    #[tokio::test]
+    async fn each_write_names_the_object_and_the_version_that_it_is_about() {
+        let server = server(&["misnamedPods"]).await;
+        write_to(&server).await;
+        let sent = server.requests();
+        assert_eq!(sent.len(), 2, "one more without the lists");
+        for request in sent {
+            assert_eq!(request.body["metadata"], json!({"name": "a", "uid": "u", "resourceVersion": "7"}));
+        }
+    }
+
     #[tokio::test]
     async fn a_status_that_is_refused_without_its_lists_too_has_failed() {
         let server = server(&["misnamedPods", "conditions"]).await;

@@ -534,7 +534,9 @@ impl Inner {
         self.foreign_until = None;
         self.mend_extenders(now);
         for profile in 0..self.plan.profiles {
-            if self.gone_profiles.contains(&profile) {
+            // One that was deleted for good while it was to come back is there again.
+            let is_there = self.store.get(Of::Profiles, &key("", &format!("berth-{profile}"))).is_some();
+            if self.gone_profiles.contains(&profile) && !is_there {
                 continue;
             }
             self.make_profile(profile, 3, now);

@@ -48,7 +48,7 @@ soak: prerequisites ## N worlds (20000) from seeds, each run twice, on all cores
 	@BERTH_WORLDS=$(or $(N),20000) BERTH_WORLD_FIRST=$(or $(FIRST),random) BERTH_WORLD_SEED=$(SEED) BERTH_WORLD_TWICE=1 \
 	  cargo test --release --locked --test simulation -- --nocapture no_world_breaks_a_rule
 
-mutants: prerequisites ## prove that the worlds catch each known bug of tests/mutants; ONLY="name …" picks, N=… worlds at most
+mutants: prerequisites ## prove that worlds, or the test that it names, catch each known bug of tests/mutants; ONLY="name …" picks, N=… worlds at most
 	@N=$(or $(N),300) hack/mutants.sh $(ONLY)
 
 hostile: prerequisites upstream ## hostile objects beside a neighbour on a real control plane; ONLY=text picks, WHICH=short the worst

@@ -175,8 +175,9 @@ fn a_strict_api_server_takes_what_the_chart_renders_whatever_the_values() {
     namespace(&plane, HOME);
     namespace(&plane, "leases");
     plane.kubectl_ok(&["apply", "--server-side", "-f", "crds"]).unwrap();
+    let definitions = definitions();
     for kind in MONITORING {
-        let file = definitions().join(format!("monitoring.coreos.com_{kind}.yaml"));
+        let file = definitions.join(format!("monitoring.coreos.com_{kind}.yaml"));
         plane.kubectl_ok(&["apply", "--server-side", "-f", file.to_str().unwrap()]).unwrap();
     }
     let timeout = format!("--timeout={}s", SOON.as_secs());

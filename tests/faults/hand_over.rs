@@ -3,7 +3,7 @@
 use std::env;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use berth_lab::for_each;
+use berth_lab::{Operator, for_each};
 
 use crate::cluster::namespace;
 use crate::limit::{ALONE, HANDED_OVER, TAKEN_OVER, check};
@@ -58,31 +58,46 @@ fn fill(stage: &Stage, pods: usize) {
     for_each(pods, 16, placed).unwrap();
 }
 
+/// What an operator's page of metrics says at one moment. All in seconds; `at` and `ended` are of Unix time.
+struct Reading {
+    at: f64,
+    /// Processor time since the process was started.
+    cpu: f64,
+    /// When the last audit ended, and how long it took.
+    ended: f64,
+    took: f64,
+}
+
+impl Reading {
+    fn of(operator: &Operator) -> Self {
+        let page = operator.page("/metrics").unwrap().1;
+        let value = |name: &str| page.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<f64>().ok());
+        Self {
+            at: SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64(),
+            cpu: value("process_cpu_seconds_total ").unwrap(),
+            ended: value("berth_audit_last_run_timestamp_seconds ").unwrap_or(0.0),
+            took: value("berth_audit_last_run_duration_seconds ").unwrap_or(0.0),
+        }
+    }
+}
+
 /// The share of a core that audits take, from the next one on: processor time while it lasts, less what the operator takes anyway,
 /// of the time from one to the next.
 fn audit_share(stage: &mut Stage) -> f64 {
     const INTERVAL: f64 = 300.0;
-    let mut read = || {
-        let page = stage.leader().page("/metrics").unwrap().1;
-        let value = |name: &str| page.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<f64>().ok());
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
-        let ended = value("berth_audit_last_run_timestamp_seconds ").unwrap_or(0.0);
-        let took = value("berth_audit_last_run_duration_seconds ").unwrap_or(0.0);
-        (now, value("process_cpu_seconds_total ").unwrap(), ended, took)
-    };
-    let first = read();
-    let mut seen = vec![first];
+    let operator = stage.leader();
+    let mut seen = vec![Reading::of(operator)];
     let last = loop {
-        let next = read();
-        if next.2 > first.2 {
+        let next = Reading::of(operator);
+        if next.ended > seen[0].ended {
             break next;
         }
-        assert!(next.0 - first.0 < 2.0 * INTERVAL, "no audit came to an end");
+        assert!(next.at - seen[0].at < 2.0 * INTERVAL, "no audit came to an end");
         seen.push(next);
     };
-    let began = last.2 - last.3;
-    let before = seen.iter().rev().find(|at| at.0 < began).unwrap_or(&first);
-    let otherwise = (before.1 - first.1) / (before.0 - first.0).max(1.0);
-    println!("audit: it lasted {:.1} s; the operator takes {:.4} of a core otherwise", last.3, otherwise);
-    ((last.1 - before.1) - otherwise * (last.0 - before.0)) / INTERVAL
+    let (first, began) = (&seen[0], last.ended - last.took);
+    let before = seen.iter().rev().find(|reading| reading.at < began).unwrap_or(first);
+    let otherwise = (before.cpu - first.cpu) / (before.at - first.at).max(1.0);
+    println!("audit: it lasted {:.1} s; the operator takes {otherwise:.4} of a core otherwise", last.took);
+    ((last.cpu - before.cpu) - otherwise * (last.at - before.at)) / INTERVAL
 }

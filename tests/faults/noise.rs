@@ -13,11 +13,14 @@ use crate::audit::Bind;
 use crate::load::LOADED;
 use crate::stage::{Stage, now_us};
 
-/// Lists under way at a time. The level has some 245 of the API server's 600 seats, and queues for 300 more requests of one account.
+/// Lists under way at a time. The level has some 245 of the API server's 600 seats, borrows up to a hundred that others leave idle,
+/// and queues for 400 more requests of one account.
 const CALLERS: usize = 600;
 
-/// A few objects each: it is the number of requests that fills the level.
-const LIST: &str = "/api/v1/pods?limit=50";
+/// Asked for in turn. A few objects are soon sent: on a machine where the callers are the slow ones, they alone would never fill the
+/// level. A list that must not be older than a revision that is not there yet keeps its seat for three seconds, and then fails.
+const LISTS: [&str; 2] =
+    ["/api/v1/pods?limit=50", "/api/v1/pods?resourceVersion=1000000000&resourceVersionMatch=NotOlderThan"];
 
 /// The flow schemas of the chart, by which the operators' requests have shares that are not everybody's.
 const OURS: [&str; 2] = ["berth", "berth-lease"];
@@ -27,7 +30,8 @@ const OURS: [&str; 2] = ["berth", "berth-lease"];
 const TURN: &str = "1";
 
 pub(super) fn flood(stage: &mut Stage) {
-    let api = stage.plane.api.with_token(&account(stage));
+    let token = account(stage);
+    let api = stage.plane.api.with_token(&token);
     let done = AtomicBool::new(false);
     let (mut most, mut answers) = (0, Answers::read(&stage.plane.api));
     let began = now_us();
@@ -37,8 +41,8 @@ pub(super) fn flood(stage: &mut Stage) {
         let _stops = Stops(&done);
         for _ in 0..CALLERS {
             scope.spawn(|| {
-                while !done.load(Ordering::Relaxed) {
-                    match api.stream(LIST, "application/json") {
+                for list in LISTS.iter().cycle().take_while(|_| !done.load(Ordering::Relaxed)) {
+                    match api.stream(list, "application/json") {
                         Ok(mut pods) => drop(io::copy(&mut pods, &mut io::sink())),
                         Err(_) => thread::sleep(Duration::from_millis(100)),
                     }
@@ -134,19 +138,34 @@ fn sum(page: &str, name: &str, labels: &[&str]) -> u64 {
     page.lines().filter(is_one).filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum::<f64>() as u64
 }
 
-/// A token of an account that may read pods, and nothing else.
-fn account(stage: &Stage) -> String {
-    let api = &stage.plane.api;
+/// A token of an account that may list pods, and nothing else, from when the API server lets it.
+fn account(stage: &mut Stage) -> String {
+    let api = stage.plane.api.clone();
     let account =
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "noisy", "namespace": LOADED}});
     api.post(&format!("/api/v1/namespaces/{LOADED}/serviceaccounts"), &account).unwrap();
+    // Not the role "view": a controller fills it, and none runs here.
+    let of_group = "/apis/rbac.authorization.k8s.io/v1";
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": "noisy"},
+        "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}],
+    });
+    api.post(&format!("{of_group}/clusterroles"), &role).unwrap();
     let binding = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRoleBinding",
         "metadata": {"name": "noisy"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "noisy"},
         "subjects": [{"kind": "ServiceAccount", "name": "noisy", "namespace": LOADED}],
     });
-    api.post("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", &binding).unwrap();
-    stage.plane.token_for(LOADED, "noisy").unwrap()
+    api.post(&format!("{of_group}/clusterrolebindings"), &binding).unwrap();
+    let token = stage.plane.token_for(LOADED, "noisy").unwrap();
+    let (noisy, began) = (api.with_token(&token), Instant::now());
+    while let Err(refused) = noisy.get(LISTS[0]) {
+        assert!(began.elapsed() < SOON, "the noisy account cannot list pods: {refused:#}");
+        stage.pass(Duration::from_millis(100));
+    }
+    token
 }

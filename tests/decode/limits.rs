@@ -49,6 +49,12 @@ fn pods_that_list_too_much_are_held_by_field() {
         (json!({"containers": repeated(513, json!({}))}), "spec.containers and spec.initContainers", 513, 512),
         (json!({"volumes": repeated(513, json!({"name": "v"}))}), "spec.volumes", 513, 512),
         (
+            json!({"volumes": repeated(129, json!({"name": "v", "persistentVolumeClaim": {"claimName": "c"}}))}),
+            "spec.volumes (claims, ephemeral volumes and disks)",
+            129,
+            128,
+        ),
+        (
             json!({"volumes": [{"name": "v", "rbd": {"image": "i", "monitors": repeated(513, json!("m"))}}]}),
             "spec.volumes[].rbd.monitors",
             513,

@@ -24,13 +24,13 @@ pub const LATE_ANSWER: Duration = Duration::from_secs(1);
 /// some 50 ns: 8,192 are 0.4 ms. Beside them a look walks over the rows that it knows already, 0.1 ms for 20,000. Writers wait for
 /// the longest look, and every profile and watch waits with them. Below 5,000 nodes hardly any look is divided. A piece of work is
 /// begun while any is left, and is not divided. Most are far smaller than this. Two are not, and have no bound of their own: a row for
-/// a pod with 512 disks beside 110 pods with as many each is 35,000 units, and one judgement of a dry run, which compares each of the
-/// pod's terms with each match class taken away, up to 1,150 a class.
+/// a pod with 128 disks beside pods that others placed with far more (110 with 128 each are 7,000 units, with 512 each 28,000), and one
+/// judgement of a dry run, which compares each of the pod's terms with each match class taken away, up to 1,150 a class.
 pub const WORK_PER_HOLD: usize = 8_192;
 
 /// Holds of the lock for one look, after which the attempt is given up, and made again after a pause: no pod may stop its worker. 4,096
 /// are two seconds, or 33 million rows of a plain pod. Of pods within the limits below, only those with a thousand host ports, or with
-/// hundreds of disks or claims beside as many of others, need more, on thousands of nodes.
+/// a hundred disks or claims beside hundreds of others, need more, on thousands of nodes.
 pub const HOLDS_PER_LOOK: usize = 4_096;
 
 /// Parked pods that a snapshot asks the ledger about under one hold of its lock: some 100 ns each, 0.4 ms.
@@ -89,9 +89,14 @@ pub const HOST_PORTS_PER_POD: usize = 1_024;
 /// Containers of one pod, init containers included. Each image is looked up on every node.
 pub const CONTAINERS_PER_POD: usize = 512;
 
-/// Volumes of one pod, and monitors of its RBD images. Each claim may be matched with every free volume, and each monitor is sorted
-/// and looked for among those of other pods on a node.
+/// Volumes of one pod, and monitors of its RBD images. Most volumes cost a scheduler nothing; each monitor is sorted and looked for among
+/// those of other pods on a node.
 pub const VOLUMES_PER_POD: usize = 512;
+
+/// Claims, ephemeral volumes and disks of one pod. A claim that waits is matched with every free volume of its class, and one row is not
+/// divided: each claim asks about each volume that the claims before it got, 8,000 questions, and a disk is looked for among those of
+/// all pods of a node. Drivers attach up to 128 volumes to a node (GCE; 127 with AWS), and most pods have one to three.
+pub const STORAGE_PER_POD: usize = 128;
 
 /// Distinct scalar resources that the nodes of the whole cluster offer: each is a column over all nodes, 80 KB on 5,000.
 pub const SCALAR_COLUMNS: usize = 512;

@@ -2,7 +2,7 @@
 
 use super::World;
 use crate::choices::Choices;
-use berth_core::limits::{SCALARS_PER_NODE, SELECTOR_VALUES};
+use berth_core::limits::{SCALARS_PER_NODE, SELECTOR_VALUES, STORAGE_PER_POD};
 use serde_json::{Value, json};
 
 /// What all nodes of a cluster are like.
@@ -140,7 +140,7 @@ fn storage(choices: &mut Choices<'_>, world: &World) -> Vec<Value> {
             "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "class", "resources": {"requests": {"storage": "1Gi"}}},
             "status": {"phase": "Pending"}})
     };
-    objects.extend((0..choices.pick(&[1, 8, 512])).map(claim));
+    objects.extend((0..choices.pick(&[1, 8, STORAGE_PER_POD])).map(claim));
     if choices.one_in(3) {
         let csi = |number: usize| {
             json!({"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": {"name": format!("node-{number}")},

@@ -29,8 +29,8 @@ const LISTS: [(usize, Draw); 17] = [
     (limits::HOST_PORTS_PER_POD, ports),
     (limits::SCALARS_PER_POD, scalars),
     (limits::CONTAINERS_PER_POD - 1, containers),
-    (limits::VOLUMES_PER_POD, volumes),
-    (limits::VOLUMES_PER_POD, disks),
+    (limits::STORAGE_PER_POD, volumes),
+    (limits::STORAGE_PER_POD, disks),
     (LABELS, labels),
     (2, amounts),
 ];

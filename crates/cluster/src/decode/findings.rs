@@ -2,6 +2,7 @@
 //! since the work of a decision grows with what the pod lists.
 
 use super::resources::is_sidecar;
+use super::volume::is_storage;
 use crate::slim::{Container, Expression, LabelSelector, NodeSelectorTerm, PodAffinityTerm, PodSpec};
 use berth_core::limits;
 use berth_core::model::Feature;
@@ -68,6 +69,8 @@ impl Lists<'_> {
         let ports = runs.map(|c: &Container<'_>| c.ports.iter().filter(|port| port.host_port > 0).count()).sum();
         self.check("spec.containers[].ports[].hostPort", ports, limits::HOST_PORTS_PER_POD);
         self.check("spec.volumes", spec.volumes.len(), limits::VOLUMES_PER_POD);
+        let storage = spec.volumes.iter().filter(|volume| is_storage(volume)).count();
+        self.check("spec.volumes (claims, ephemeral volumes and disks)", storage, limits::STORAGE_PER_POD);
         let images = spec.volumes.iter().filter_map(|volume| volume.rbd.as_ref());
         let monitors = images.map(|image| image.monitors.len()).sum();
         self.check("spec.volumes[].rbd.monitors", monitors, limits::VOLUMES_PER_POD);

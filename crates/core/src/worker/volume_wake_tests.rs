@@ -2,6 +2,7 @@
 
 use super::volume_tests::{Bench, newer};
 use crate::ledger::Ledger;
+use crate::limits::STORAGE_PER_POD;
 use crate::model::{CLAIMS_COMPARED, CsiDriver, PersistentVolume, PodVolume, StorageClass, VolumeAttachment};
 use crate::volume_testing::{
     bound, claim, csi, csi_node, mounting, named, node_in, only_in, using, volume, waiting_class,
@@ -37,10 +38,10 @@ fn only_pods_that_name_a_claim_are_woken_by_it() {
     assert!(bench.refusals.is_empty(), "the third was not tried: {:?}", bench.refusals);
 }
 
-/// Tenants choose how many pods wait, with up to 512 claims each, and how often a claim changes.
+/// Tenants choose how many pods wait, with up to 128 claims each, and how often a claim changes.
 #[test]
 fn a_claim_that_changes_is_compared_with_few_claims_of_each_pod() {
-    let (pods, claims) = (100, 256);
+    let (pods, claims) = (100, STORAGE_PER_POD);
     let mut bench = Bench::new();
     bench.seen(|ledger| {
         for p in 0..pods {

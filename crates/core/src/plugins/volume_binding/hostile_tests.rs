@@ -2,6 +2,7 @@
 
 use crate::cycle::{Decision, Scheduler};
 use crate::ledger::{COMPARED_CAPACITIES, Ledger};
+use crate::limits::STORAGE_PER_POD;
 use crate::model::{CsiDriver, CsiStorageCapacity, LabelSelector, Labels};
 use crate::plugins::Work;
 use crate::profile::CompiledProfile;
@@ -44,7 +45,7 @@ fn volumes_are_sought_where_the_last_look_ended_and_anew_once_one_changes() {
 #[test]
 fn a_node_is_asked_for_its_own_capacity_alone_and_once_for_all_claims() {
     let mut ledger = Ledger::new();
-    let (nodes, claims) = (40, 512);
+    let (nodes, claims) = (40, STORAGE_PER_POD);
     ledger.apply_storage_class(waiting_class("made", "driver"));
     ledger.apply_csi_driver(CsiDriver { name: "driver".into(), storage_capacity: true });
     for i in 0..nodes {

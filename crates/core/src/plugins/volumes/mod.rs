@@ -136,7 +136,7 @@ impl<'t> Attempt<'t> {
 mod tests {
     use super::*;
     use crate::ledger::Ledger;
-    use crate::limits::WORK_PER_HOLD;
+    use crate::limits::{STORAGE_PER_POD, WORK_PER_HOLD};
     use crate::model::InlineDisk;
     use crate::profile::CompiledProfile;
     use crate::volume_testing::{mounting, node_in, on};
@@ -156,7 +156,7 @@ mod tests {
         }
         let profile = CompiledProfile::default_preset("test");
         let cx = PluginContext { profile: &profile, ledger: &ledger };
-        let pod = mounting("p", disks(512));
+        let pod = mounting("p", disks(STORAGE_PER_POD));
         let (mut sought, mut work) = (Sought::default(), Work::unbounded());
         let attempt = Attempt::prepare(cx, &pod, &mut sought, &mut work).ok().flatten().expect("it has disks");
         let cost = |name: &str| attempt.cost_on(cx, ledger.nodes().find(name).expect("applied"), Overlay::none());

@@ -11,6 +11,7 @@
 #   hack/upstream.sh --prometheus      build the parts and Prometheus itself; print the latter's path
 #   hack/upstream.sh --health          build the demo's parts and the tool that judges health; print the latter's path
 #   hack/upstream.sh --crane           build the tool that makes and checks image layouts, and none of the parts; print its path
+#   hack/upstream.sh --krew            build kubectl's plugin manager, and none of the parts; print its path
 #
 # BERTH_KUBERNETES=1.35 takes Kubernetes from the pins of that minor (tests/upstream/kubernetes-1.35); all other parts are the same.
 #
@@ -79,6 +80,7 @@ promtool=$bin/promtool-$(own_hash prometheus)
 prometheus=$bin/prometheus-$(own_hash prometheus)
 health=$bin/health-$(own_hash health)
 crane=$bin/crane-$(own_hash crane)
+krew=$bin/krew-$(own_hash krew)
 
 # Our own tools are the same for every minor, and so is what is not Kubernetes.
 ordinary() { env -u BERTH_KUBERNETES "$here/hack/upstream.sh" "$@"; }
@@ -103,14 +105,15 @@ case ${1:-} in
   --prometheus) want=$prometheus ;;
   --health) want=$health needed=$((needed - 1)) ;;
   --crane) want=$crane needed=0 ;;
+  --krew) want=$krew needed=0 ;;
   '') ;;
-  *) fail "unknown argument '$1'; usage: hack/upstream.sh [--demo | --print-bin | --null-scheduler | --oracle | --extender | --promtool | --prometheus | --health | --crane]" ;;
+  *) fail "unknown argument '$1'; usage: hack/upstream.sh [--demo | --print-bin | --null-scheduler | --oracle | --extender | --promtool | --prometheus | --health | --crane | --krew]" ;;
 esac
 
 # What of our own is to be built.
 demo=
 if [ "$needed" -lt "${#parts[@]}" ]; then demo=1; fi
-if [ -n "$other" ]; then own=(); elif [ -n "$want" ]; then own=("$want"); elif [ -n "$demo" ]; then own=("$extender"); else own=("$oracle" "$extender" "$health" "$promtool" "$prometheus" "$crane"); fi
+if [ -n "$other" ]; then own=(); elif [ -n "$want" ]; then own=("$want"); elif [ -n "$demo" ]; then own=("$extender"); else own=("$oracle" "$extender" "$health" "$promtool" "$prometheus" "$crane" "$krew"); fi
 parts=("${parts[@]:0:needed}")
 complete=$home/complete${demo:+-demo}
 
@@ -196,6 +199,7 @@ for i in "${!own[@]}"; do
       part="prometheus|$module/cmd/${name%-*}|$name|$(pinned prometheus $module)|-s -w|remove_all_sd"
       ;;
     "$crane") part="crane|.|${crane##*/}|$(pinned crane github.com/google/go-containerregistry)|-s -w" ;;
+    "$krew") part="krew|sigs.k8s.io/krew/cmd/krew|${krew##*/}|$(pinned krew sigs.k8s.io/krew)|-s -w" ;;
     "$health") part="health|.|${health##*/}|$(pinned health github.com/fluxcd/cli-utils)|-s -w" ;;
   esac
   build "$((i + 1))/${#own[@]}" "$part"

@@ -190,6 +190,39 @@ fn the_krew_manifest_names_the_archive_and_its_checksum() {
     assert!(files.iter().all(|file| dir.join(file).is_file()), "{platform}");
 }
 
+/// From the files of the release, as its page would serve them: krew checks the manifest and the archive's checksum.
+#[test]
+fn krew_installs_the_release_and_kubectl_finds_it() {
+    let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("krew");
+    let _absent = fs::remove_dir_all(&root);
+    fs::create_dir_all(&root).unwrap();
+    let archive = release().join(format!("{}.tar.gz", name()));
+    let install = |manifest: &Path| {
+        let mut krew = Command::new(Upstream::krew().unwrap());
+        let [manifest, archive] = [("--manifest=", manifest), ("--archive=", &archive)].map(|(option, file)| {
+            let mut option = std::ffi::OsString::from(option);
+            option.push(file);
+            option
+        });
+        krew.arg("install").args([manifest, archive]).env("KREW_ROOT", &root).env("KREW_NO_UPGRADE_CHECK", "1");
+        krew.output().unwrap()
+    };
+    let right = fs::read_to_string(release().join("berth.yaml")).unwrap();
+    let sum = &sums()[&format!("{}.tar.gz", name())];
+    let wrong = root.join("berth.yaml");
+    fs::write(&wrong, right.replace(sum.as_str(), &"0".repeat(64))).unwrap();
+    assert!(!install(&wrong).status.success(), "krew does not look at the checksum");
+    let output = install(&release().join("berth.yaml"));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+
+    let kubectl = Upstream::find_or_build().unwrap().binary("kubectl");
+    let path = std::env::join_paths(
+        [root.join("bin")].into_iter().chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
+    );
+    let output = Command::new(kubectl).args(["berth", "--version"]).env("PATH", path.unwrap()).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), format!("kubectl berth {VERSION}\n"));
+}
+
 /// The packages that the binary links: reached from it by plain dependencies, those of macros aside, which run in the compiler.
 fn linked() -> BTreeSet<String> {
     let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);

@@ -86,3 +86,52 @@ fn an_audit_of_a_busy_cluster_finds_nothing_and_the_pages_are_for_this_machine()
     let nodes = audited.iter().find(|kind| kind["resource"] == "nodes").unwrap();
     assert!(nodes["objects"].as_u64() > Some(0), "{nodes}");
 }
+
+/// The first lines of a page, and the names in the others. Upstream draws the mark between a name and its value.
+fn form(page: &str) -> (Vec<&str>, Vec<&str>) {
+    let (warned, rest) = page.split_at(page.find("purposes only.\n").unwrap());
+    let names = ["Started", "Up", "Go version", "Binary version", "Emulation version", "Paths"];
+    let of_line = |line: &&str| names.into_iter().find(|name| line.starts_with(name));
+    (warned.lines().collect(), rest.lines().filter_map(|line| of_line(&line)).collect())
+}
+
+/// Of its own, Berth has no language to tell of, and emulates no older version.
+#[test]
+fn statusz_and_flagz_are_written_as_an_api_server_writes_them() {
+    // Older API servers show them by feature gate alone.
+    if std::env::var_os("BERTH_KUBERNETES").is_some() {
+        return;
+    }
+    let theirs = |path: &str| {
+        let mut text = String::new();
+        shared().plane.api.stream(path, "text/plain").unwrap().read_to_string(&mut text).unwrap();
+        // The component's name before that of the page.
+        let at = text.find(&path[1..]).unwrap();
+        text.replace_range(1..at, "berth ");
+        text
+    };
+    let ours = |path: &str| get(shared().debug, path, "localhost").unwrap().1;
+    let (status, other_status) = (ours("/statusz"), theirs("/statusz"));
+    let ((head, names), (other_head, mut other_names)) = (form(&status), form(&other_status));
+    other_names.retain(|name| !["Go version", "Emulation version"].contains(name));
+    assert_eq!((head, names), (other_head, other_names), "{status}\n{other_status}");
+
+    let started = |page: &str| {
+        let line = page.lines().find_map(|line| line.strip_prefix("Started")).unwrap();
+        let words: Vec<String> =
+            line.trim_start_matches([':', '=', ' ']).split_whitespace().map(str::to_owned).collect();
+        words
+    };
+    let (words, other_words) = (started(&status), started(&other_status));
+    assert_eq!(words.len(), other_words.len(), "{words:?} {other_words:?}");
+    let fixed = |words: &[String]| [words[4].clone(), words[5].clone()];
+    assert_eq!(fixed(&words), fixed(&other_words), "the time zone and the year");
+
+    let (flags, other_flags) = (ours("/flagz"), theirs("/flagz"));
+    assert_eq!(form(&flags).0, form(&other_flags).0);
+    // Names without dashes before them, sorted.
+    for page in [&flags, &other_flags] {
+        let names: Vec<&str> = page.lines().skip(3).filter_map(|line| line.split([':', '=', ' ']).next()).collect();
+        assert!(names.len() > 10 && names.is_sorted() && names.iter().all(|name| !name.starts_with('-')), "{page}");
+    }
+}

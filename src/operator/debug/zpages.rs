@@ -17,7 +17,8 @@ pub(super) fn statusz(pages: &[&str]) -> DebugReply {
     let started = ProcessStats::read().and_then(|stats| Timestamp::from_second(stats.started_at as i64).ok());
     let up = started.map_or(0, |started| (Timestamp::now().as_second() - started.as_second()).max(0));
     let mut text = header("statusz");
-    let started = started.map_or_else(|| "?".to_owned(), |started| started.to_string());
+    let started =
+        started.map_or_else(|| "?".to_owned(), |started| started.strftime("%a %b %e %H:%M:%S UTC %Y").to_string());
     let (hours, minutes, seconds) = (up / 3_600, up / 60 % 60, up % 60);
     let _ = writeln!(text, "\nStarted: {started}\nUp: {hours} hr {minutes:02} min {seconds:02} sec");
     let _ = writeln!(text, "Binary version: {}", env!("CARGO_PKG_VERSION"));

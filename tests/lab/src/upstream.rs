@@ -75,6 +75,11 @@ impl Upstream {
         built("--crane")
     }
 
+    /// The path of krew, which installs plugins of kubectl. Builds it if it is missing, with progress on stderr, and nothing else.
+    pub fn krew() -> Result<PathBuf> {
+        built("--krew")
+    }
+
     /// The path of promtool, with which Prometheus' own tests of rules are run ([`crate::promtool()`]). Builds it, and the parts
     /// before it, if they are missing, with progress on stderr.
     pub(crate) fn promtool() -> Result<PathBuf> {

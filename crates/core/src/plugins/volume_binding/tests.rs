@@ -574,7 +574,11 @@ fn many_claims_do_not_compare_each_volume_with_all_that_were_chosen() {
     COMPARED.set(0);
     let wanted: Vec<String> = names.iter().map(|name| format!("{name}=v-{name}")).collect();
     assert_eq!(plan(&ledger, &pod, "a"), wanted.join(" "));
-    assert!(COMPARED.get() <= STORAGE_PER_POD * (STORAGE_PER_POD + 1) / 2 + STORAGE_PER_POD, "{} comparisons", COMPARED.get());
+    assert!(
+        COMPARED.get() <= STORAGE_PER_POD * (STORAGE_PER_POD + 1) / 2 + STORAGE_PER_POD,
+        "{} comparisons",
+        COMPARED.get()
+    );
 }
 
 #[test]

@@ -17,8 +17,9 @@ use tokio_util::sync::CancellationToken;
 /// The time between two checks.
 const EVERY: Duration = Duration::from_mins(1);
 
-/// The time between two checks while a permission is missing: its owner waits to see the grant work.
-const EVERY_WHILE_DENIED: Duration = Duration::from_secs(10);
+/// The time between two checks while a permission, or a field of the definition, is missing: whoever grants or applies it waits to see
+/// it work.
+const EVERY_WHILE_LACKING: Duration = Duration::from_secs(10);
 
 /// The least time between two checks.
 const AT_MOST_EVERY: Duration = Duration::from_secs(5);
@@ -35,8 +36,8 @@ pub(super) async fn run(cx: Context, state_namespace: String, evidence: Arc<Noti
             () = stop.cancelled() => return,
             () = tokio::time::sleep(AT_MOST_EVERY) => {}
         }
-        let denied = !cx.denials.present(Instant::now()).is_empty();
-        let pause = if denied { EVERY_WHILE_DENIED } else { EVERY };
+        let lacks = !cx.denials.present(Instant::now()).is_empty() || !cx.board.lock().crd_lacks.is_empty();
+        let pause = if lacks { EVERY_WHILE_LACKING } else { EVERY };
         tokio::select! {
             () = stop.cancelled() => return,
             () = evidence.notified() => {}

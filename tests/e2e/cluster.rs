@@ -1,5 +1,6 @@
 //! A control plane with the chart installed, and the one whose operator the themes share.
 
+use std::fs;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -29,6 +30,17 @@ pub(crate) fn install_chart(plane: &ControlPlane, more: &[&str]) {
     plane.helm(&[&args, more].concat()).unwrap();
     let crd = "crd/schedulerprofiles.scheduling.berth.dev";
     plane.kubectl_ok(&["wait", "--for=condition=Established", crd, "--timeout=60s"]).unwrap();
+}
+
+/// A copy of the chart that has another version.
+pub(crate) fn copied_chart(plane: &ControlPlane, version: &str) -> PathBuf {
+    let chart = plane.dir().join(format!("chart-{version}"));
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("charts/berth");
+    assert!(Command::new("cp").arg("-r").args([&own, &chart]).status().unwrap().success());
+    let text = fs::read_to_string(chart.join("Chart.yaml")).unwrap();
+    let line = text.lines().find(|line| line.starts_with("version: ")).unwrap();
+    fs::write(chart.join("Chart.yaml"), text.replace(line, &format!("version: {version}"))).unwrap();
+    chart
 }
 
 /// A control plane of one's own with the chart installed; no operator runs.

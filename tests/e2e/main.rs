@@ -40,6 +40,7 @@ mod load;
 mod metrics;
 mod minor;
 mod objects;
+mod older;
 mod overbooking;
 mod placing;
 mod preemption;

@@ -1,8 +1,5 @@
 //! A release is upgraded and rolled back while pods keep coming: nobody feels it but the profile that the new version refuses.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use berth_lab::{ControlPlane, Operator, Options};
@@ -10,7 +7,7 @@ use serde_json::json;
 
 use crate::SOON;
 use crate::audit::Audit;
-use crate::cluster::{HOME, install_chart, namespace, send_signal, serving};
+use crate::cluster::{HOME, copied_chart, install_chart, namespace, send_signal, serving};
 use crate::limit::{ROLLED, check};
 use crate::load::{Load, now_us, ready};
 use crate::objects::{PROFILES, condition, pod, pod_path, profile, wait_bound, wait_reason};
@@ -26,7 +23,7 @@ fn an_upgrade_and_a_rollback_lose_no_pod_and_double_none() {
     let audit = Audit::new("upgrade");
     let plane = ControlPlane::start(&Options { apiserver_args: audit.flags(), ..Options::default() }).unwrap();
     install_chart(&plane, &["--set", "operator.serveDefaultScheduler=true"]);
-    let next = next_chart(&plane);
+    let next = copied_chart(&plane, "99.0.0");
     let load = Load::new(HERE, &plane, &audit);
     namespace(&plane, REFUSED);
     let old = [serving(&plane, "berth-old-0", &[]), ready(&plane, "berth-old-1")];
@@ -58,17 +55,6 @@ fn an_upgrade_and_a_rollback_lose_no_pod_and_double_none() {
     });
     assert_eq!(condition(&plane.api.get(&format!("{PROFILES}/{HERE}")).unwrap(), "Ready").unwrap().1, "Serving");
     load.nothing_was_lost_doubled_or_overbooked();
-}
-
-/// The chart with the next version.
-fn next_chart(plane: &ControlPlane) -> PathBuf {
-    let chart = plane.dir().join("next-chart");
-    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("charts/berth");
-    assert!(Command::new("cp").arg("-r").args([&own, &chart]).status().unwrap().success());
-    let text = fs::read_to_string(chart.join("Chart.yaml")).unwrap();
-    let line = text.lines().find(|line| line.starts_with("version: ")).unwrap();
-    fs::write(chart.join("Chart.yaml"), text.replace(line, "version: 99.0.0")).unwrap();
-    chart
 }
 
 /// What the Deployment does, one surge and none unavailable: a new pod is ready before an old one goes, the leader first.

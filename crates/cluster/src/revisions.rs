@@ -218,6 +218,40 @@ mod tests {
         .await
     }
 
+    /// The next release looks for what this one stored under the same name, and reads it where this one put it.
+    #[test]
+    fn what_is_stored_stays_where_it_is() {
+        let spec = json!({"preset": "BinPack"});
+        let name = name_of("batch", "0b3e8d0c-5a0e-4d2f-9f5b-3a4c5d6e7f80", 3, &spec);
+        assert_eq!(name, "sprof-batch-a05c1890eb751a83");
+        let revision = Revision {
+            profile: "batch".into(),
+            uid: "0b3e8d0c-5a0e-4d2f-9f5b-3a4c5d6e7f80".into(),
+            generation: 3,
+            spec,
+            name,
+        };
+        let stored = json!({
+            "apiVersion": "apps/v1",
+            "kind": "ControllerRevision",
+            "metadata": {
+                "name": "sprof-batch-a05c1890eb751a83",
+                "labels": {"scheduling.berth.dev/profile": "batch"},
+                "annotations": {"scheduling.berth.dev/profile-name": "batch"},
+                "ownerReferences": [{
+                    "apiVersion": "scheduling.berth.dev/v1alpha1",
+                    "kind": "SchedulerProfile",
+                    "name": "batch",
+                    "uid": "0b3e8d0c-5a0e-4d2f-9f5b-3a4c5d6e7f80",
+                }],
+            },
+            "data": {"spec": {"preset": "BinPack"}},
+            "revision": 3,
+        });
+        assert_eq!(serde_json::to_value(object_of(&revision)).unwrap(), stored);
+        assert_eq!(read(serde_json::from_value(stored).unwrap()), Some(revision));
+    }
+
     #[tokio::test]
     async fn the_last_good_spec_survives_a_restart() {
         let server = store().await;

@@ -140,7 +140,7 @@ fn stopped_and_continued(load: &Load<'_>, (mut leader, mut standby): Pair) -> Op
     assert!(leader.process.log_tail(20).contains("leadership lost"), "{}", leader.process.log_tail(20));
     check("replicas: SIGSTOP", &[gap], TAKEN_OVER);
     load.wait_for_binds(100);
-    let Late { writes, most } = stopped.late_writes(load.audit);
+    let Late { writes, most } = stopped.late_writes(load.audit).expect("it had nothing under way when it was stopped");
     println!(
         "replicas: SIGCONT: ended {ended} ms later; {waiting} pods waited; {writes} writes once another led (limit {most})"
     );

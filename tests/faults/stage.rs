@@ -302,8 +302,8 @@ impl Stage {
         self.audit.longest_gap(since)
     }
 
-    /// Stops the leader for so long, and lets it go on and end.
-    pub(super) fn stop_leader(&mut self, time: Duration) -> Late {
+    /// Stops the leader for so long, and lets it go on and end. `None` if it had nothing under way when it was stopped.
+    pub(super) fn stop_leader(&mut self, time: Duration) -> Option<Late> {
         let place = self.who_leads();
         let mut stopped = Stopped::stop(&self.plane, &self.replicas[place].operator, &self.proxy.url);
         self.pass(time);
@@ -347,7 +347,7 @@ impl Stage {
     }
 
     /// Waits until every operator says that it is ready; whether they all do.
-    fn become_ready(&mut self) -> bool {
+    pub(super) fn become_ready(&mut self) -> bool {
         let end = Instant::now() + LATER;
         let is_ready = |replica: &Replica| replica.operator.page("/readyz").is_ok_and(|(status, _)| status == 200);
         while !self.replicas.iter().all(is_ready) {

@@ -181,6 +181,11 @@ impl Ledger {
         self.evictions.claims.get(uid).is_some_and(|preemptors| !preemptors.is_empty())
     }
 
+    /// The pod `uid` waits for no victim any more. Those that are not deleted yet stay, unless another pod waits for them.
+    pub(crate) fn await_no_victims(&mut self, uid: &str) {
+        self.evictions.end(uid);
+    }
+
     /// The API server has answered that it deletes the pod `uid`: the pod terminates, although the watch shows that later. What the
     /// watch shows until then may take it to another node or back into the queue, and there it must not be evicted or placed again.
     pub fn deletion_answered(&mut self, uid: &str) {

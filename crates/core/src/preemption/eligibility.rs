@@ -3,7 +3,7 @@
 use super::rules::is_lower;
 use super::{Limits, PREFIX};
 use crate::cycle::NodeScan;
-use crate::ledger::NodeId;
+use crate::ledger::{NodeId, PlacedPod};
 use crate::model::Pod;
 use crate::plugins::Code;
 use crate::profile::Preemption;
@@ -30,7 +30,9 @@ pub(super) fn of_nomination(scan: &mut NodeScan<'_>, pod: &Pod, limits: &Limits<
     }
     // A pod of lower priority is being evicted there for a preemption, by this process or by another scheduler.
     let lower = |placed| is_lower(placed, pod.priority);
-    let ordered = limits.evicting.iter().any(|placed| placed.node == node && lower(placed));
+    // One that nobody waits for may be taken back: the pod must count on it, or find another.
+    let is_idle = |placed: &PlacedPod| ledger.is_being_evicted(&placed.uid) && !ledger.is_eviction_awaited(&placed.uid);
+    let ordered = limits.evicting.iter().any(|placed| placed.node == node && lower(placed) && !is_idle(placed));
     if ordered || ledger.pods_on(node).iter().any(|p| lower(p) && p.is_terminating() && p.preempted) {
         return Err(format!("{PREFIX}not eligible due to a terminating pod on the nominated node."));
     }

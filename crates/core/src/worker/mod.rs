@@ -257,7 +257,8 @@ impl Worker {
     /// Serves another profile from the next step on. Between two steps nothing is half done.
     ///
     /// The caller revokes unsent binds and passes them in as [`Input::BindRevoked`] before or after: either way their
-    /// pods are decided anew by this profile. Binds already sent run on. Every unschedulable pod is tried again.
+    /// pods are decided anew by this profile. Binds already sent run on. Every unschedulable pod is tried again. Victims that are
+    /// not deleted yet stay, unless this profile asks for them again.
     pub fn swap(&mut self, now: Time, profile: Arc<CompiledProfile>) {
         self.queue.set_times(profile.queue);
         self.scheduler.set_profile(profile);
@@ -267,6 +268,7 @@ impl Worker {
         self.quarantined.clear();
         self.volumes.requeue_all = true;
         self.parked.requeue_all = true;
+        self.preemptions.take_back_all = true;
         self.queue.end_deferrals();
         self.cursor = None;
     }

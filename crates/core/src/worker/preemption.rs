@@ -145,6 +145,8 @@ pub(super) struct PendingPreemptions {
     blocked_by_budgets: BTreeSet<Str>,
     /// Whether some budget allows more than at the last step.
     loosened: bool,
+    /// Whether the profile was changed: what was asked for under the old one is decided anew.
+    pub(super) take_back_all: bool,
 }
 
 impl PendingPreemptions {
@@ -457,6 +459,20 @@ impl Worker {
         self.queue.ungate_after_error(&uid, step.now, failures);
     }
 
+    /// The pods whose victims are not all terminating are tried again, and wait for no victim until then. The evictor asks the ledger
+    /// before each request: it goes on where a pod counts on the same victim again.
+    fn take_back_preemptions(&mut self, step: &Step<'_, impl LedgerAccess>) {
+        let open = std::mem::take(&mut self.preemptions.open);
+        if open.is_empty() {
+            return;
+        }
+        step.ledger.write(|ledger| open.values().for_each(|uid| ledger.await_no_victims(uid)));
+        for uid in open.values() {
+            self.preemptions.gated.remove(uid);
+            self.queue.ungate(uid, step.now, true);
+        }
+    }
+
     /// The evictions are under way: the pod waits for them, or is tried at once if something came meanwhile that may let it fit.
     fn open_gate(&mut self, step: &Step<'_, impl LedgerAccess>, uid: &str) {
         let missed = self.missed_while_gated(step.ledger, uid);
@@ -473,6 +489,9 @@ impl Worker {
 
     /// Opens the gates of pods whose victims are all terminating, whatever the answers say, and wakes pods whose time has come.
     pub(super) fn run_preemptions(&mut self, step: &Step<'_, impl LedgerAccess>) {
+        if std::mem::take(&mut self.preemptions.take_back_all) {
+            self.take_back_preemptions(step);
+        }
         while let Some(uid) = self.preemptions.retries.pop(step.now) {
             if let Some(history) = self.preemptions.histories.get_mut(&uid) {
                 history.until = history.until.filter(|until| *until > step.now);

@@ -15,10 +15,11 @@ use serde_json::Value;
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The man pages of a release, in the order of their files.
-const PAGES: [&str; 15] = [
+const PAGES: [&str; 16] = [
     "berth-completion",
     "berth-convert",
     "berth-crd",
+    "berth-diff",
     "berth-drain-check",
     "berth-explain",
     "berth-headroom",

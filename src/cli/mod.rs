@@ -7,8 +7,10 @@
 
 mod about;
 mod calling;
+mod compared;
 mod complete;
 mod convert;
+mod diff;
 mod drain_check;
 mod explain;
 mod headroom;
@@ -56,6 +58,8 @@ enum Command {
     Operator(operator::Args),
     /// Say where pending pods would land, with the very engine that schedules live.
     Simulate(simulate::Args),
+    /// Say what changed profiles would do: which waiting pods go elsewhere, and what the placed ones would look like.
+    Diff(diff::Args),
     /// Say of each pending pod what every filter (predicate) and score (priority) thinks of every node.
     Explain(explain::Args),
     /// Say where the pods of some nodes would go if these were drained together, and what would be left over.
@@ -118,6 +122,7 @@ pub fn run(cli: Cli) -> ExitCode {
     let result = match cli.command {
         Command::Operator(args) => operator::run(args),
         Command::Simulate(args) => simulate::run(&args),
+        Command::Diff(args) => diff::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::DrainCheck(args) => drain_check::run(&args),
         Command::Headroom(args) => headroom::run(&args),

@@ -4,7 +4,9 @@ mod added;
 
 use super::Answer;
 use super::calling::{CallArgs, Caller};
-use super::inputs::{self, Calls, InputArgs, Pair};
+use super::compared::write_comparison;
+use super::inputs::{self, Calls, InputArgs, Inputs, Pair};
+use super::live::{self, ClusterArgs, SourceArgs};
 use super::more_nodes::AddNodesArgs;
 use super::output::Align::{Left, Right};
 use super::output::{self, Format, Table, counted, some_of};
@@ -12,7 +14,7 @@ use super::page;
 use anyhow::bail;
 use berth_convert::shell_word;
 use berth_core::{ledger::NodeTable, profile::CompiledProfile};
-use berth_simulate::{self as simulate, Cluster, Comparison, Fate, Options, Outcome, PodReport, Side};
+use berth_simulate::{self as simulate, Cluster, Fate, Options, Outcome, PodReport};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -21,9 +23,6 @@ use std::time::{Duration, Instant};
 
 /// Pods that one line names before it only counts.
 const NAMES_PER_LINE: usize = 4;
-
-/// Rows of a list before the rest is only counted.
-const ROWS: usize = 20;
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -36,6 +35,8 @@ second. Pods that wait for scheduling gates do not count."
 pub(super) struct Args {
     #[command(flatten)]
     inputs: InputArgs,
+    #[command(flatten)]
+    cluster: ClusterArgs,
     #[command(flatten)]
     calls: CallArgs,
     #[command(flatten)]
@@ -52,6 +53,38 @@ pub(super) struct Args {
     output: Format,
 }
 
+impl Args {
+    fn source(&self) -> SourceArgs {
+        SourceArgs::of(&self.cluster, self.inputs.filename.clone(), self.inputs.profile.clone())
+    }
+
+    /// Whether manifests are read, with what calls of extenders need of them; of a live cluster that is not read.
+    fn is_of_files(&self) -> anyhow::Result<bool> {
+        let is_of_files = !self.inputs.filename.is_empty();
+        if self.calls.call_extenders && !is_of_files {
+            bail!(
+                "--call-extenders: the Secrets and ConfigMaps that a profile names are taken from manifests: give them, and the \
+                 cluster, with -f"
+            );
+        }
+        Ok(is_of_files)
+    }
+
+    fn load(&self) -> anyhow::Result<Inputs> {
+        if self.is_of_files()? {
+            return Ok(inputs::load(&self.inputs, self.calls.inputs())?);
+        }
+        Ok(live::load(&self.source())?.inputs)
+    }
+
+    fn load_pair(&self) -> anyhow::Result<Pair> {
+        if self.is_of_files()? {
+            return Ok(inputs::load_pair(&self.inputs, self.calls.inputs())?);
+        }
+        live::load_pair(&self.source())
+    }
+}
+
 pub(super) fn run(args: &Args) -> anyhow::Result<Answer> {
     if let Some(more) = args.more.asked() {
         if args.calls.call_extenders {
@@ -62,7 +95,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Answer> {
     if args.inputs.profile.len() > 1 {
         return compare_two(args);
     }
-    let inputs = inputs::load(&args.inputs, args.calls.inputs())?;
+    let inputs = args.load()?;
     output::notes(&inputs.notes);
     let started = Instant::now();
     let outcome = place(args, &inputs.cluster, &inputs.profiles, &inputs.calls)?;
@@ -76,7 +109,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Answer> {
 }
 
 fn compare_two(args: &Args) -> anyhow::Result<Answer> {
-    let Pair { cluster, names, profiles, notes, calls } = inputs::load_pair(&args.inputs, args.calls.inputs())?;
+    let Pair { cluster, names, profiles, notes, calls } = args.load_pair()?;
     output::notes(&notes);
     let outcome = |i: usize| place(args, &cluster, &profiles[i], &calls[i]);
     let first = outcome(0)?;
@@ -226,46 +259,4 @@ fn hint(outcome: &Outcome, args: &Args) -> Option<String> {
     command.extend(args.inputs.profile.iter().map(|file| path("--profile", file)));
     command.push(format!("--pod {}", shell_word(&pod.key().to_string())));
     Some(format!("`{}` says why, node by node", command.join(" ")))
-}
-
-/// What two runs have in common, and how they differ.
-fn write_comparison(out: &mut dyn Write, comparison: &Comparison) -> io::Result<()> {
-    let numbers = ["PLACED", "WITHOUT A NODE", "NODES USED", "EVICTED"].map(|name| (name, Right));
-    let mut table = Table::new(0, [("PROFILE", Left)].into_iter().chain(numbers));
-    for Side { profile, summary } in [&comparison.first, &comparison.second] {
-        let numbers = [summary.scheduled, summary.unschedulable, summary.nodes_used, summary.preempted];
-        table.row(std::iter::once(profile.clone()).chain(numbers.map(|n| n.to_string())));
-    }
-    table.write(out)?;
-    writeln!(out)?;
-    writeln!(out, "{} on the same node", counted(comparison.same, "pod"))?;
-    let moved =
-        comparison.moved.iter().map(|m| [format!("{}/{}", m.namespace, m.name), m.from.to_string(), m.to.to_string()]);
-    write_list(out, "on another node", comparison.moved.len(), ["POD", "FROM", "TO"], moved)?;
-    for (what, columns, pods) in [
-        ("without a node now", ["POD", "WAS ON", "WHY"], &comparison.no_longer_fit),
-        ("placed now", ["POD", "NODE", "WHY NOT BEFORE"], &comparison.fit_now),
-    ] {
-        let rows = pods.iter().map(|p| [format!("{}/{}", p.namespace, p.name), p.node.to_string(), p.message.clone()]);
-        write_list(out, what, pods.len(), columns, rows)?;
-    }
-    Ok(())
-}
-
-fn write_list(
-    out: &mut dyn Write,
-    what: &str,
-    count: usize,
-    columns: [&str; 3],
-    rows: impl Iterator<Item = [String; 3]>,
-) -> io::Result<()> {
-    if count == 0 {
-        return Ok(());
-    }
-    writeln!(out)?;
-    writeln!(out, "{} {what}:", counted(count, "pod"))?;
-    let mut table = Table::of_text(2, columns);
-    rows.take(ROWS).for_each(|row| table.row(row));
-    table.write(out)?;
-    if count > ROWS { writeln!(out, "  and {} more", count - ROWS) } else { Ok(()) }
 }

@@ -28,6 +28,7 @@ mod chart_values;
 mod cluster;
 mod crash;
 mod debug;
+mod diff;
 mod explain;
 mod extenders;
 mod foreign;

@@ -55,7 +55,8 @@ fn profiles_and_last_good_specs_of_an_older_release_serve_through_an_upgrade_and
     plane.helm(&["install", "berth", &older_chart(&plane), "--namespace", HOME, "--create-namespace"]).unwrap();
     let crd = "crd/schedulerprofiles.scheduling.berth.dev";
     plane.kubectl_ok(&["wait", "--for=condition=Established", crd, "--timeout=60s"]).unwrap();
-    [RESTRICTED, BROKEN].iter().for_each(|name| namespace(&plane, name));
+    namespace(&plane, RESTRICTED);
+    namespace(&plane, BROKEN);
     let names = ["fuller", "emptier", "outside"];
     plane
         .create_nodes(3, |i| {

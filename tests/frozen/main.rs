@@ -3,6 +3,8 @@
 //!
 //! `BERTH_FREEZE=1 cargo test --test frozen` writes the copy anew: `docs/api-policy.md` says when that is right.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 mod compare;
 mod compare_tests;
 mod filled;

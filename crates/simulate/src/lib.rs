@@ -6,6 +6,8 @@
 //!
 //! ```text
 //!  run         the workers, the clock, and what binds and evictions do
+//!  replay      what the cluster would look like, had other profiles placed its pods
+//!  figures     how full, spread and fragmented a cluster is
 //!  report      what became of pending pods, and what differs between two runs
 //!  drain/      what draining nodes would do
 //!  headroom    how many more pods of a sort fit
@@ -16,8 +18,10 @@
 //! ```
 
 mod drain;
+mod figures;
 mod headroom;
 mod more_nodes;
+mod replay;
 mod report;
 mod run;
 mod template;
@@ -25,8 +29,10 @@ mod timeline;
 mod volumes;
 
 pub use drain::{Budget, Drain, DrainFate, DrainReport, DrainSummary, DrainedPod, Health, LocalVolume, OnNode, drain};
+pub use figures::{CpuAndMemory, Figures, Share};
 pub use headroom::{Headroom, OfNode, OfZone, Scarcest, Stop, headroom};
 pub use more_nodes::{add_nodes, another_node, is_condition};
+pub use replay::{Lost, Replay, ReplayDifference, ReplaySide, Replayed};
 pub use report::{Comparison, Fate, Moved, OnlyOne, PodReport, Report, Side, Summary, compare};
 pub use run::{Extenders, Options, Outcome, run, run_with, unasked, unasked_about};
 pub use template::{Template, unbound};
@@ -91,6 +97,12 @@ impl Cluster {
 /// The profile of `profiles` that serves `pod`.
 pub fn serving<'a>(profiles: &'a [Arc<CompiledProfile>], pod: &Pod) -> Option<&'a Arc<CompiledProfile>> {
     profiles.iter().find(|p| p.serves(&pod.scheduler_name))
+}
+
+/// Whether a DaemonSet controls `pod`.
+pub(crate) fn is_of_daemon_set(pod: &Pod) -> bool {
+    let owner = pod.shape.controller.as_ref();
+    owner.is_some_and(|owner| &*owner.kind == "DaemonSet" && owner.api_version.starts_with("apps/"))
 }
 
 /// Why no profile of `profiles` serves `pod`, and which names are served.

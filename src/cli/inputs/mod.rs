@@ -25,6 +25,7 @@ pub(crate) use written::{Named, PodSource, Wanted};
 
 use super::output::counted as count;
 use berth_api::{self as api, SchedulerProfile};
+use berth_cluster::decode::Decoder;
 use berth_cluster::watch::Kind;
 use berth_core::profile::CompiledProfile;
 use berth_simulate::Cluster;
@@ -41,8 +42,8 @@ pub(crate) struct InputArgs {
     /// What `kubectl get … -A -o yaml` prints, or manifests written by hand: every kind that the operator reads (nodes,
     /// pods, namespaces, Services and controllers, PodDisruptionBudgets, volumes, claims, storage objects, DeviceClasses),
     /// SchedulerProfiles, a KubeSchedulerConfiguration and a Policy; other kinds are skipped, and a note counts them. A pod
-    /// with spec.nodeName is running, one without is pending.
-    #[arg(short, long = "filename", value_name = "PATH", required = true)]
+    /// with spec.nodeName is running, one without is pending. Without any, the cluster of the kubeconfig is read.
+    #[arg(short, long = "filename", value_name = "PATH")]
     pub(crate) filename: Vec<PathBuf>,
 
     /// A file with SchedulerProfiles, a KubeSchedulerConfiguration or a Policy; those among the manifests are then left
@@ -51,6 +52,10 @@ pub(crate) struct InputArgs {
     /// Without any profile the Default preset serves every pod, whatever scheduler name it has. `simulate` compares two.
     #[arg(long, value_name = "FILE")]
     pub(crate) profile: Vec<PathBuf>,
+
+    /// Whether bound pods are read as wholly as those that wait, so that they can be placed anew.
+    #[arg(skip)]
+    pub(crate) whole_pods: bool,
 }
 
 /// Inputs, read and checked.
@@ -70,7 +75,7 @@ pub struct Inputs {
 pub fn inputs_from(name: &str, text: &str) -> Result<Inputs, InputError> {
     let (calls, mut notes) = (Calls::default(), Vec::new());
     let objects = objects::sort(documents::split(name, text)?, &calls, &mut notes);
-    settle(objects, calls, notes)
+    settle(objects, Decoder::default(), calls, notes)
 }
 
 /// Reads what `args` name.
@@ -101,7 +106,7 @@ pub(crate) fn load_keeping(
             ));
         }
     }
-    Ok((settle(objects, calls, notes)?, written))
+    Ok((settle(objects, decoder(args), calls, notes)?, written))
 }
 
 /// Compiles the profiles in the files at `paths` for the pods of `cluster`.
@@ -157,7 +162,7 @@ pub(crate) fn load_pair(args: &InputArgs, mut calls: Calls) -> Result<Pair, Inpu
     let [first, second] = args.profile.as_slice() else { return Err(InputError::NotTwo { given: args.profile.len() }) };
     let mut notes = Vec::new();
     let objects = objects::sort(read_with(&args.filename, &mut calls)?, &calls, &mut notes);
-    let cluster = objects::decode(objects.cluster, &mut calls, &mut notes)?;
+    let cluster = objects::decode(objects.cluster, decoder(args), &mut calls, &mut notes)?;
     let mut calls = [calls.clone(), calls];
     let [first_calls, second_calls] = &mut calls;
     let mut compiled = |path: &PathBuf, calls: &mut Calls| {
@@ -165,7 +170,16 @@ pub(crate) fn load_pair(args: &InputArgs, mut calls: Calls) -> Result<Pair, Inpu
         let (objects, config_maps) = profiles::only(read_with(paths, calls)?, paths)?;
         profiles::resolve(objects, &config_maps, &cluster, calls, &mut notes)
     };
-    let mut profiles = [compiled(first, first_calls)?, compiled(second, second_calls)?];
+    let profiles = [compiled(first, first_calls)?, compiled(second, second_calls)?];
+    let (names, profiles) = as_pair(profiles, [first, second]);
+    Ok(Pair { cluster, names, profiles, notes, calls })
+}
+
+/// Two sets of profiles, of these files, with what each is called. If each has one profile, both serve the pods of either.
+pub(crate) fn as_pair(
+    mut profiles: [Vec<Arc<CompiledProfile>>; 2],
+    paths: [&PathBuf; 2],
+) -> ([String; 2], [Vec<Arc<CompiledProfile>>; 2]) {
     if let [[a], [b]] = [&*profiles[0], &*profiles[1]] {
         let mut names: Vec<_> = a.scheduler_names.iter().chain(&b.scheduler_names).cloned().collect();
         names.sort();
@@ -177,14 +191,25 @@ pub(crate) fn load_pair(args: &InputArgs, mut calls: Calls) -> Result<Pair, Inpu
     }
     let names = match [&*profiles[0], &*profiles[1]] {
         [[a], [b]] if a.name != b.name => [a.name.to_string(), b.name.to_string()],
-        _ => [first, second].map(|path| path.display().to_string()),
+        _ => paths.map(|path| path.display().to_string()),
     };
-    Ok(Pair { cluster, names, profiles, notes, calls })
+    (names, profiles)
+}
+
+/// What decodes the objects that `args` name.
+fn decoder(args: &InputArgs) -> Decoder {
+    let decoder = Decoder::default();
+    if args.whole_pods { decoder.reading_bound_pods_whole() } else { decoder }
 }
 
 /// Decodes the cluster and compiles the profiles.
-fn settle(objects: objects::Sorted, mut calls: Calls, mut notes: Vec<String>) -> Result<Inputs, InputError> {
-    let cluster = objects::decode(objects.cluster, &mut calls, &mut notes)?;
+fn settle(
+    objects: objects::Sorted,
+    decoder: Decoder,
+    mut calls: Calls,
+    mut notes: Vec<String>,
+) -> Result<Inputs, InputError> {
+    let cluster = objects::decode(objects.cluster, decoder, &mut calls, &mut notes)?;
     let stand_in = objects.profiles.is_empty();
     let profiles = profiles::resolve(objects.profiles, &objects.config_maps, &cluster, &mut calls, &mut notes)?;
     Ok(Inputs { cluster, profiles, stand_in, notes, calls })

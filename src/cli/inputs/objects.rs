@@ -58,12 +58,12 @@ pub(super) fn is_profile(object: &Object) -> bool {
 /// Decodes what makes up the cluster. Pods that have ended take nothing and are left out.
 pub(super) fn decode(
     objects: Vec<(&'static Kind, Object)>,
+    mut decoder: Decoder,
     calls: &mut Calls,
     notes: &mut Vec<String>,
 ) -> Result<Cluster, InputError> {
     let mut cluster = Cluster::default();
     let mut names = Names::default();
-    let mut decoder = Decoder::default();
     for (kind, mut object) in objects {
         let label = names.claim(kind, &mut object)?;
         let Object { origin, api_version, kind: kind_name, mut value, .. } = object;

@@ -2,7 +2,7 @@
 
 use crate::cli::output::counted;
 use anyhow::bail;
-use berth_cluster::watch::{self, BadObject, CallError, KindVisitor, Listed, ObjectKey, Tracked, Watched};
+use berth_cluster::watch::{self, BadObject, CallError, KindVisitor, ListOptions, Listed, ObjectKey, Tracked, Watched};
 use berth_core::ledger::Object;
 use berth_simulate::Cluster;
 use futures::FutureExt;
@@ -12,39 +12,78 @@ use kube::Client;
 /// Kinds without which there is no answer.
 const NEEDED: [&str; 2] = ["nodes", "pods"];
 
+/// How often the whole cluster is read anew because the API server has the version no more, before it is read without one.
+const BEGINNINGS: usize = 3;
+
+/// The note where the kinds could not be read at one resourceVersion.
+const NOT_ONE_PICTURE: &str = "not everything could be read at one resourceVersion: what changed meanwhile may be seen in one kind and not in another";
+
 /// The objects of a kind, and what is to be said of them.
-type Read = anyhow::Result<(Vec<Object>, Vec<String>)>;
+struct Read {
+    objects: Vec<Object>,
+    notes: Vec<String>,
+    /// Whether it was read at the version that was asked for.
+    is_at: bool,
+}
 
 struct Reads<'a> {
     client: &'a Client,
-    all: Vec<LocalBoxFuture<'a, Read>>,
+    options: ListOptions<'a>,
+    all: Vec<LocalBoxFuture<'a, anyhow::Result<Option<Read>>>>,
 }
 
 impl KindVisitor for Reads<'_> {
     fn visit<K: Tracked>(&mut self) {
-        self.all.push(one::<K>(self.client).boxed_local());
+        self.all.push(one::<K>(self.client, self.options).boxed_local());
     }
 }
 
-/// Reads every kind, side by side; what cannot be had goes to `notes`, but for nodes and pods.
-pub(super) async fn read(client: &Client, notes: &mut Vec<String>) -> anyhow::Result<Cluster> {
-    let mut reads = Reads { client, all: Vec::new() };
+/// Reads every kind, side by side and at one resourceVersion; what cannot be had goes to `notes`, but for nodes and pods. With
+/// `whole_pods`, bound pods are read as wholly as those that wait.
+pub(super) async fn read(client: &Client, whole_pods: bool, notes: &mut Vec<String>) -> anyhow::Result<Cluster> {
+    for beginning in 0..=BEGINNINGS {
+        // Without a version the lists say what is wrong.
+        let version = watch::present_version(client).await.ok().filter(|_| beginning < BEGINNINGS);
+        if let Some(read) = all(client, ListOptions { at: version.as_deref(), whole_pods }).await? {
+            return Ok(put_together(read, notes));
+        }
+    }
+    bail!("the cluster changes faster than it can be read: the API server gives up pages while they are read")
+}
+
+/// Every kind; nothing if the API server has the version no more.
+async fn all(client: &Client, options: ListOptions<'_>) -> anyhow::Result<Option<Vec<Read>>> {
+    let mut reads = Reads { client, options, all: Vec::new() };
     watch::visit_kinds(&mut reads);
+    join_all(reads.all).await.into_iter().collect()
+}
+
+fn put_together(all: Vec<Read>, notes: &mut Vec<String>) -> Cluster {
+    if !all.iter().all(|read| read.is_at) {
+        notes.push(NOT_ONE_PICTURE.to_owned());
+    }
     let mut cluster = Cluster::default();
-    for read in join_all(reads.all).await {
-        let (objects, its_notes) = read?;
+    for Read { objects, notes: its_notes, .. } in all {
         notes.extend(its_notes);
         for object in objects {
             cluster.add(object);
         }
     }
-    Ok(cluster)
+    cluster
 }
 
-async fn one<W: Watched>(client: &Client) -> Read {
+/// A kind; nothing if the API server has the version no more. A kind that has versions of its own is read as it is now.
+async fn one<W: Watched>(client: &Client, options: ListOptions<'_>) -> anyhow::Result<Option<Read>> {
+    let (listed, is_at) = match watch::list::<W>(client, options).await {
+        Err(CallError::Gone) if options.at.is_some() => return Ok(None),
+        Err(error) if options.at.is_some() && !matches!(error, CallError::Api { code: 403 | 404, .. }) => {
+            (watch::list::<W>(client, ListOptions { at: None, ..options }).await, false)
+        }
+        listed => (listed, options.at.is_some()),
+    };
     let mut notes = Vec::new();
-    let objects = settled::<W>(watch::list::<W>(client).await, &mut notes)?;
-    Ok((objects.into_iter().map(Into::into).collect(), notes))
+    let objects = settled::<W>(listed, &mut notes)?;
+    Ok(Some(Read { objects: objects.into_iter().map(Into::into).collect(), notes, is_at }))
 }
 
 /// The objects of a kind. One that we may not read, or that is not served, counts as empty where there is an answer without.
@@ -85,6 +124,8 @@ mod tests {
     use super::*;
     use berth_testing::{Reply, Scripted};
     use serde_json::{Value, json};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
 
     /// A cluster with a node and two pods, where one path answers otherwise.
     async fn cluster(path: &'static str, code: u16) -> (anyhow::Result<Cluster>, Vec<String>) {
@@ -103,7 +144,7 @@ mod tests {
         })
         .await;
         let mut notes = Vec::new();
-        let cluster = read(&server.client(), &mut notes).await;
+        let cluster = read(&server.client(), false, &mut notes).await;
         (cluster, notes)
     }
 
@@ -120,6 +161,37 @@ mod tests {
             assert!(notes.iter().any(|said| said.contains(note)), "{notes:?}");
             assert!(notes.iter().any(|said| said.contains("a/bad: spec.priority")), "{notes:?}");
         }
+    }
+
+    /// The API server has none of the first two versions that it gives, and of the third all kinds but Services.
+    #[tokio::test]
+    async fn all_kinds_are_read_at_one_version_or_it_is_said() {
+        let notes = |gone: u32, apart: &'static str| async move {
+            let given = Arc::new(AtomicU32::new(0));
+            let server = Scripted::start(move |asked| {
+                let is_first = asked.query.contains("limit=1&") || asked.query.ends_with("limit=1");
+                let version = given.fetch_add(u32::from(is_first), Ordering::Relaxed) + u32::from(is_first);
+                async move {
+                    if asked.query.contains("resourceVersionMatch=Exact") {
+                        assert!(asked.query.contains(&format!("resourceVersion={version}")), "{}", asked.query);
+                        if version <= gone {
+                            return Reply::status(410, "compacted");
+                        }
+                        if asked.path.ends_with(apart) {
+                            return Reply::status(504, "Too large resource version");
+                        }
+                    }
+                    Reply::json(200, json!({"metadata": {"resourceVersion": version.to_string()}, "items": []}))
+                }
+            })
+            .await;
+            let mut notes = Vec::new();
+            read(&server.client(), false, &mut notes).await.unwrap();
+            notes
+        };
+        assert_eq!(notes(2, "none").await, [] as [&str; 0], "read anew until one is there");
+        assert_eq!(notes(0, "/services").await, [NOT_ONE_PICTURE]);
+        assert_eq!(notes(9, "none").await, [NOT_ONE_PICTURE], "read as it is");
     }
 
     #[tokio::test]

@@ -8,7 +8,7 @@ mod kinds;
 pub(super) mod lease;
 mod written;
 
-use super::inputs::{self, Calls, InputArgs, Inputs, Wanted};
+use super::inputs::{self, Calls, InputArgs, InputError, Inputs, Pair, Wanted};
 use anyhow::anyhow;
 use berth_api::{self as api, conditions::Ready};
 use berth_cluster::client;
@@ -39,13 +39,33 @@ pub(crate) struct SourceArgs {
 
     #[command(flatten)]
     live: LiveArgs,
+
+    /// Whether bound pods are read as wholly as those that wait, so that they can be placed anew.
+    #[arg(skip)]
+    whole_pods: bool,
 }
 
 impl SourceArgs {
     /// The cluster of a kubeconfig, and the pods of all its namespaces.
     pub(crate) fn of_cluster(kubeconfig: Option<PathBuf>, context: Option<String>) -> Self {
-        let live = LiveArgs { kubeconfig, context, namespace: None, all_namespaces: true };
-        Self { filename: Vec::new(), profile: Vec::new(), live }
+        Self::of(&ClusterArgs { kubeconfig, context }, Vec::new(), Vec::new())
+    }
+
+    /// These manifests, or without any the cluster, and the pods of all namespaces.
+    pub(crate) fn of(cluster: &ClusterArgs, filename: Vec<PathBuf>, profile: Vec<PathBuf>) -> Self {
+        let live = LiveArgs { cluster: cluster.clone(), namespace: None, all_namespaces: true };
+        Self { filename, profile, live, whole_pods: false }
+    }
+
+    /// The same, with bound pods read as wholly as those that wait.
+    #[must_use]
+    pub(crate) fn with_whole_pods(self) -> Self {
+        Self { whole_pods: true, ..self }
+    }
+
+    /// The files, as they are read.
+    fn files(&self) -> InputArgs {
+        InputArgs { filename: self.filename.clone(), profile: self.profile.clone(), whole_pods: self.whole_pods }
     }
 
     /// The files that hold the profile, if one was given.
@@ -54,10 +74,10 @@ impl SourceArgs {
     }
 }
 
-/// Which cluster, and whose pods; the flags are kubectl's.
+/// Which cluster; the flags are kubectl's. They stand beside an argument `filename`, for manifests instead of a cluster.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Live cluster (the flags are kubectl's)")]
-struct LiveArgs {
+pub(crate) struct ClusterArgs {
     /// The kubeconfig to use. Without it: KUBECONFIG, ~/.kube/config, then the pod's service account.
     #[arg(long, value_name = "FILE", conflicts_with = "filename")]
     kubeconfig: Option<PathBuf>,
@@ -65,6 +85,14 @@ struct LiveArgs {
     /// The context of the kubeconfig to use instead of the current one.
     #[arg(long, value_name = "NAME", conflicts_with = "filename")]
     context: Option<String>,
+}
+
+/// Which cluster, and whose pods; the flags are kubectl's.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Live cluster (the flags are kubectl's)")]
+struct LiveArgs {
+    #[command(flatten)]
+    cluster: ClusterArgs,
 
     /// Whose pods are asked about. Without it: the context's namespace; with files all of them.
     #[arg(short, long, value_name = "NAME")]
@@ -73,6 +101,15 @@ struct LiveArgs {
     /// Ask about the pods of all namespaces, whatever --namespace says.
     #[arg(short = 'A', long)]
     all_namespaces: bool,
+}
+
+impl ClusterArgs {
+    /// How the cluster is reached.
+    async fn configure(&self) -> anyhow::Result<kube::Config> {
+        let config = client::configure_for(self.kubeconfig.as_deref(), self.context.as_deref());
+        // The errors' texts include their sources.
+        config.await.map_err(|error| anyhow!("{error}"))
+    }
 }
 
 /// Inputs, and whose pods are asked about.
@@ -88,9 +125,8 @@ pub(crate) struct Loaded {
 /// Reads the files that `args` name, or the live cluster where they name none.
 pub(crate) fn load(args: &SourceArgs) -> anyhow::Result<Loaded> {
     if !args.filename.is_empty() {
-        let files = InputArgs { filename: args.filename.clone(), profile: args.profile.clone() };
         let namespace = args.live.namespace.clone().filter(|_| !args.live.all_namespaces);
-        return Ok(Loaded { inputs: inputs::load(&files, Calls::default())?, namespace, server: None });
+        return Ok(Loaded { inputs: inputs::load(&args.files(), Calls::default())?, namespace, server: None });
     }
     super::event_loop("the connection")?.block_on(read(args))
 }
@@ -101,15 +137,27 @@ pub(crate) fn load_keeping(
     wanted: impl FnOnce(&str) -> Wanted,
 ) -> anyhow::Result<(Loaded, Vec<Value>)> {
     if !args.filename.is_empty() {
-        let files = InputArgs { filename: args.filename.clone(), profile: args.profile.clone() };
         let namespace = args.live.namespace.clone();
         let wanted = wanted(namespace.as_deref().unwrap_or("default"));
-        let (inputs, written) = inputs::load_keeping(&files, Calls::default(), &wanted)?;
+        let (inputs, written) = inputs::load_keeping(&args.files(), Calls::default(), &wanted)?;
         return Ok((Loaded { inputs, namespace, server: None }, written));
     }
     let loaded = load(args)?;
     let wanted = wanted(loaded.namespace.as_deref().unwrap_or("default"));
     Ok((loaded, written::read(args, &wanted)?))
+}
+
+/// The files or the live cluster that `args` name, with the two profiles of `args`.
+pub(crate) fn load_pair(args: &SourceArgs) -> anyhow::Result<Pair> {
+    let [first, second] = args.profile() else { return Err(InputError::NotTwo { given: args.profile.len() }.into()) };
+    if !args.filename.is_empty() {
+        return Ok(inputs::load_pair(&args.files(), Calls::default())?);
+    }
+    let Loaded { inputs, .. } = load(&SourceArgs { profile: vec![first.clone()], ..args.clone() })?;
+    let Inputs { cluster, profiles, mut notes, .. } = inputs;
+    let other = inputs::profiles_of(std::slice::from_ref(second), &cluster, &mut notes)?;
+    let (names, profiles) = inputs::as_pair([profiles, other], [first, second]);
+    Ok(Pair { cluster, names, profiles, notes, calls: Default::default() })
 }
 
 /// The note about objects that may not be listed.
@@ -119,13 +167,11 @@ fn forbidden(resource: &str) -> String {
 
 async fn read(args: &SourceArgs) -> anyhow::Result<Loaded> {
     let live = &args.live;
-    let config = client::configure_for(live.kubeconfig.as_deref(), live.context.as_deref());
-    // The errors' texts include their sources.
-    let config = config.await.map_err(|error| anyhow!("{error}"))?;
+    let config = live.cluster.configure().await?;
     let namespace = live.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
     let (client, server) = client::reader(config).await.map_err(|error| anyhow!("{error}"))?;
     let mut notes = Vec::new();
-    let cluster = kinds::read(&client, &mut notes).await?;
+    let cluster = kinds::read(&client, args.whole_pods, &mut notes).await?;
     let (profiles, stand_in) = if args.profile.is_empty() {
         read_profiles(&client, &server, &cluster, &mut notes).await?
     } else {

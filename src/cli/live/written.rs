@@ -15,9 +15,7 @@ const BUDGETS: &str = "/apis/policy/v1/poddisruptionbudgets";
 /// Reads what is `wanted` from the cluster that `args` name. It is read after everything else, and so may be newer.
 pub(super) fn read(args: &SourceArgs, wanted: &Wanted) -> anyhow::Result<Vec<Value>> {
     crate::cli::event_loop("the connection")?.block_on(async {
-        let live = &args.live;
-        let config = client::configure_for(live.kubeconfig.as_deref(), live.context.as_deref());
-        let config = config.await.map_err(|error| anyhow!("{error}"))?;
+        let config = args.live.cluster.configure().await?;
         let (client, _) = client::reader(config).await.map_err(|error| anyhow!("{error}"))?;
         of(&client, wanted).await
     })

@@ -1,8 +1,10 @@
 //! `berth simulate --add-nodes`: what new nodes would solve, as the difference between two runs.
 
-use super::{Args, write_comparison, write_unplaced};
+use super::{Args, write_unplaced};
 use crate::cli::Answer;
-use crate::cli::inputs::{self, Wanted};
+use crate::cli::compared::write_comparison;
+use crate::cli::inputs::Wanted;
+use crate::cli::live;
 use crate::cli::more_nodes::MoreNodes;
 use crate::cli::output::{self, counted};
 use anyhow::bail;
@@ -33,7 +35,8 @@ pub(super) fn run(args: &Args, more: &MoreNodes) -> anyhow::Result<Answer> {
         bail!("--html has no page for --add-nodes yet: leave one of them out");
     }
     let wanted = Wanted { on_nodes: vec![more.like.clone()], ..Wanted::default() };
-    let (inputs, written) = inputs::load_keeping(&args.inputs, args.calls.inputs(), &wanted)?;
+    let (loaded, written) = live::load_keeping(&args.source(), |_| wanted)?;
+    let inputs = loaded.inputs;
     output::notes(inputs.notes.iter().chain(&simulate::unasked(&inputs.cluster, &inputs.profiles)));
     let before = simulate::run(&inputs.cluster, &inputs.profiles, args.seed).report;
     let mut larger = inputs.cluster;

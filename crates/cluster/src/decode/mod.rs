@@ -76,6 +76,7 @@ pub struct Decoder {
     labels: Pool<Labels>,
     shapes: Pool<Arc<PodShape>>,
     usages: Pool<Arc<Usage>>,
+    reads_bound_pods_whole: bool,
 }
 
 impl Default for Decoder {
@@ -102,10 +103,18 @@ impl Decoder {
             labels: Pool::new(labels),
             shapes: Pool::new(shapes),
             usages: Pool::new(shapes),
+            reads_bound_pods_whole: false,
         }
     }
 
-    /// Fills in only what other pods must know of a bound pod's shape: namespace, labels, and pod affinity terms.
+    /// Reads all of the shape of bound pods too: for whoever wants to place them anew. It takes as much memory as if they waited.
+    #[must_use]
+    pub fn reading_bound_pods_whole(self) -> Self {
+        Self { reads_bound_pods_whole: true, ..self }
+    }
+
+    /// Fills in only what other pods must know of a bound pod's shape: namespace, labels, and pod affinity terms; all of it if this
+    /// decoder [reads bound pods whole](Self::reading_bound_pods_whole).
     pub fn pod(&mut self, slim: &SlimPod<'_>) -> Result<Pod, DecodeError> {
         decode("pod", slim, |parts| pod::decode(self, slim, parts))
     }

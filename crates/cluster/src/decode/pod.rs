@@ -28,9 +28,11 @@ pub(super) fn decode(
     // Selectors of other pods look at namespace, labels and affinity terms of a pod, bound or not.
     let labels = decoder.labels(&metadata.labels);
     let mut shape = PodShape { namespace: namespace.clone(), labels, ..PodShape::default() };
-    if bound {
+    // Of a bound pod that is beyond the limits, what others must know is read as of any other.
+    let whole = (!bound || decoder.reads_bound_pods_whole) && findings.is_within_limits(spec);
+    if bound && !whole {
         pod_affinity::read(decoder, spec, &mut shape, &mut findings);
-    } else if findings.is_within_limits(spec) {
+    } else if whole {
         pod_affinity::read(decoder, spec, &mut shape, &mut findings);
         shape.requests = amounts.fit(decoder);
         shape.score_requests = amounts.score(decoder);

@@ -109,12 +109,16 @@ pub(super) fn watch_request<W: Watched>(version: &str, initial: bool, seconds: u
     WatchCall { plural: W::PLURAL, request: Request::new(W::PATH).watch(&params, version), verb: "watch" }
 }
 
-/// The request for a list, or a page of it, without resourceVersion: a consistent read.
-pub(super) fn list_request<W: Watched>(limit: Option<u32>, token: &str) -> WatchCall {
+/// The request for a list, or a page of it: of what was there at the resourceVersion `at`, or a consistent read of what is there.
+pub(super) fn list_request<W: Watched>(limit: Option<u32>, token: &str, at: Option<&str>) -> WatchCall {
+    // A token stands for a version.
+    let at = at.filter(|_| token.is_empty());
     let params = ListParams {
         field_selector: W::FIELDS.map(ToOwned::to_owned),
         limit,
         continue_token: (!token.is_empty()).then(|| token.to_owned()),
+        version_match: at.map(|_| VersionMatch::Exact),
+        resource_version: at.map(ToOwned::to_owned),
         ..ListParams::default()
     };
     WatchCall { plural: W::PLURAL, request: Request::new(W::PATH).list(&params), verb: "list" }

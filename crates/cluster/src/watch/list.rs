@@ -2,7 +2,8 @@
 
 use super::call::list_request;
 use super::frame::ReadObject;
-use super::split::ListSplitter;
+use super::kinds::Nodes;
+use super::split::{ListMeta, ListSplitter};
 use super::{BadObject, CallError, WatchOptions, Watched};
 use crate::decode::DecodeError;
 use kube::Client;
@@ -34,22 +35,44 @@ impl<T> Default for Listed<T> {
     }
 }
 
+/// What of a kind is read.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ListOptions<'a> {
+    /// What was there at this resourceVersion, exactly; what is there now without it.
+    pub at: Option<&'a str>,
+    /// Whether bound pods are read whole, as those that wait are.
+    pub whole_pods: bool,
+}
+
 /// Reads every object of a kind, page by page and consistently. Beside the decoded objects one unfinished one is held.
 ///
-/// Pages that became too old while they were read begin anew, a few times.
-pub async fn list<W: Watched>(client: &Client) -> Result<Listed<W::Object>, CallError> {
+/// Pages that became too old while they were read begin anew, a few times; at a given resourceVersion they are an error, as one is
+/// that the API server has no more.
+pub async fn list<W: Watched>(client: &Client, options: ListOptions<'_>) -> Result<Listed<W::Object>, CallError> {
     let silence = WatchOptions::default().list_silence;
+    let most = if options.at.is_some() { 1 } else { BEGINNINGS };
     let mut beginnings = 0;
     loop {
         beginnings += 1;
-        let (mut decoder, mut listed) = (W::decoder(), Listed::default());
+        let mut decoder = W::decoder();
+        if options.whole_pods {
+            decoder = decoder.reading_bound_pods_whole();
+        }
+        let mut listed = Listed::default();
         let take = |item: &[u8]| listed.take(W::item(&mut decoder, item));
-        match pages::<W>(client, Some(PAGE), silence, take).await {
+        match pages::<W>(client, Some(PAGE), options.at, silence, take).await {
             Ok(_) => return Ok(listed),
-            Err(CallError::Gone) if beginnings < BEGINNINGS => {}
+            Err(CallError::Gone) if beginnings < most => {}
             Err(error) => return Err(error),
         }
     }
+}
+
+/// The resourceVersion at which the cluster is now, as a list of one node has it: for several kinds to be read at it.
+pub async fn present_version(client: &Client) -> Result<String, CallError> {
+    let silence = WatchOptions::default().list_silence;
+    let meta = page::<Nodes>(client, (Some(1), "", None), silence, &mut |_| {}).await?;
+    Ok(meta.resource_version)
 }
 
 /// Reads all pages of `limit` objects, or the one list, and gives each item to `each`; nothing for `silence` is an error.
@@ -57,20 +80,31 @@ pub async fn list<W: Watched>(client: &Client) -> Result<Listed<W::Object>, Call
 pub(super) async fn pages<W: Watched>(
     client: &Client,
     limit: Option<u32>,
+    at: Option<&str>,
     silence: Duration,
     mut each: impl FnMut(&[u8]),
 ) -> Result<String, CallError> {
     let mut token = String::new();
     loop {
-        let mut answer = list_request::<W>(limit, &token).open(client.clone(), silence).await?;
-        let mut splitter = ListSplitter::new();
-        while answer.bytes(silence, |bytes| splitter.push(bytes, &mut each)).await? {}
-        let meta = splitter.finish().ok_or(CallError::Cut)?;
+        let meta = page::<W>(client, (limit, &token, at), silence, &mut each).await?;
         if meta.token.is_empty() {
             return Ok(meta.resource_version);
         }
         token = meta.token;
     }
+}
+
+/// Reads one page.
+async fn page<W: Watched>(
+    client: &Client,
+    (limit, token, at): (Option<u32>, &str, Option<&str>),
+    silence: Duration,
+    each: &mut impl FnMut(&[u8]),
+) -> Result<ListMeta, CallError> {
+    let mut answer = list_request::<W>(limit, token, at).open(client.clone(), silence).await?;
+    let mut splitter = ListSplitter::new();
+    while answer.bytes(silence, |bytes| splitter.push(bytes, &mut *each)).await? {}
+    splitter.finish().ok_or(CallError::Cut)
 }
 
 impl<T> Listed<T> {
@@ -91,7 +125,6 @@ impl<T> Listed<T> {
 mod tests {
     use super::*;
     use crate::scripted::{Reply, Scripted};
-    use crate::watch::kinds::Nodes;
     use serde_json::{Value, json};
     use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -110,7 +143,7 @@ mod tests {
             if asked.query.contains("continue=next") { page(&["c"], "") } else { page(&["a", "b"], "next") }
         })
         .await;
-        let listed = list::<Nodes>(&server.client()).await.unwrap();
+        let listed = list::<Nodes>(&server.client(), ListOptions::default()).await.unwrap();
         assert_eq!(names(&listed), ["a", "b", "c"]);
         assert!(server.requests().iter().all(|r| r.query.contains("limit=500")), "{:?}", server.requests());
     }
@@ -130,8 +163,30 @@ mod tests {
             }
         })
         .await;
-        let listed = list::<Nodes>(&server.client()).await.unwrap();
+        let listed = list::<Nodes>(&server.client(), ListOptions::default()).await.unwrap();
         assert_eq!(names(&listed), ["a", "b"], "nothing twice");
+    }
+
+    #[tokio::test]
+    async fn one_version_is_asked_for_and_one_that_is_gone_is_said() {
+        let server = Scripted::start(|asked| async move {
+            match &*asked.query {
+                query if query.contains("resourceVersion=6&") => Reply::status(410, "compacted"),
+                query if query.contains("continue=next") => page(&["b"], ""),
+                _ => page(&["a"], "next"),
+            }
+        })
+        .await;
+        let client = server.client();
+        assert_eq!(present_version(&client).await.unwrap(), "7");
+        let at = |at| ListOptions { at: Some(at), whole_pods: false };
+        assert_eq!(names(&list::<Nodes>(&client, at("7")).await.unwrap()), ["a", "b"]);
+        assert!(matches!(list::<Nodes>(&client, at("6")).await, Err(CallError::Gone)));
+        let asked: Vec<String> = server.requests().into_iter().map(|r| r.query).collect();
+        assert!(asked[0].contains("limit=1") && !asked[0].contains("resourceVersion"), "{asked:?}");
+        assert!(asked[1].contains("resourceVersion=7") && asked[1].contains("resourceVersionMatch=Exact"), "{asked:?}");
+        assert!(asked[2].contains("continue=next") && !asked[2].contains("resourceVersion"), "{asked:?}");
+        assert_eq!(asked.len(), 4, "one that is gone is not asked for again");
     }
 
     #[tokio::test]
@@ -142,7 +197,7 @@ mod tests {
             Reply::json(200, json!({"metadata": {"resourceVersion": "7"}, "items": [bad, good]}))
         })
         .await;
-        let listed = list::<Nodes>(&server.client()).await.unwrap();
+        let listed = list::<Nodes>(&server.client(), ListOptions::default()).await.unwrap();
         assert_eq!((names(&listed), listed.bad_count), (vec!["good"], 1));
         assert_eq!((&*listed.bad[0].key.name, &*listed.bad[0].field), ("bad", "status.allocatable[cpu]"));
     }
@@ -150,7 +205,7 @@ mod tests {
     #[tokio::test]
     async fn a_refusal_says_what_to_grant() {
         let server = Scripted::start(|_| async { Reply::status(403, "no") }).await;
-        let error = list::<Nodes>(&server.client()).await.unwrap_err();
+        let error = list::<Nodes>(&server.client(), ListOptions::default()).await.unwrap_err();
         assert!(error.to_string().contains("grant list on nodes"), "{error}");
     }
 }

@@ -33,7 +33,7 @@ pub use call::{Absence, CallError};
 pub use drift::{Comparison, Drift, Look, Patience, Suspect, Unsettled};
 pub use feed::Feed;
 pub use kinds::{KINDS, Kind, KindVisitor, Tracked, Watched, visit_kinds};
-pub use list::{Listed, list};
+pub use list::{ListOptions, Listed, list, present_version};
 pub use options::{InitialRead, WatchOptions};
 pub use run::run;
 pub use shown::{Shown, Uid};

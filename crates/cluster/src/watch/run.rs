@@ -210,7 +210,7 @@ impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
     /// All pages, or the one list; what an interrupted read gave is read again from the start.
     async fn list(&mut self, limit: Option<u32>) -> Result<(), CallError> {
         let (client, silence) = (self.client.clone(), self.options.list_silence);
-        let version = pages::<W>(&client, limit, silence, |item| self.item(item)).await?;
+        let version = pages::<W>(&client, limit, None, silence, |item| self.item(item)).await?;
         self.synced(version);
         Ok(())
     }

@@ -19,7 +19,7 @@ pub use budgets::Budget;
 pub use report::{DrainFate, DrainReport, DrainSummary, DrainedPod, LocalVolume};
 
 use super::run::{Options, Run};
-use super::{Cluster, Fate, PodReport, Template};
+use super::{Cluster, Fate, PodReport, Template, is_of_daemon_set};
 use berth_core::ledger::Ledger;
 use berth_core::model::{Controller, Node, Pod, Str, Taint, TaintEffect, VolumeAffinity};
 use berth_core::profile::CompiledProfile;
@@ -59,7 +59,7 @@ impl OnNode {
     }
 
     fn is_of_daemon_set(&self) -> bool {
-        self.controller().is_some_and(|owner| &*owner.kind == "DaemonSet" && owner.api_version.starts_with("apps/"))
+        is_of_daemon_set(&self.template.pod)
     }
 
     fn controller(&self) -> Option<&Controller> {

@@ -45,6 +45,8 @@ mod preemption;
 #[cfg(test)]
 mod preemption_limit_tests;
 #[cfg(test)]
+mod preemption_profile_tests;
+#[cfg(test)]
 mod preemption_random_tests;
 #[cfg(test)]
 mod preemption_tests;

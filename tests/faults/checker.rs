@@ -104,11 +104,16 @@ fn judge_these(storage: &Storage<'_>, pods: &[Value], known: &Known) -> Verdict 
 fn nowhere(pod: &Value, node: &str, gone: Option<&Timestamp>) -> Option<String> {
     let name = &pod["metadata"]["name"];
     let Some(gone) = gone else { return Some(format!("pod {name} is on {node}, which is not there")) };
-    let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
-    let mut scheduled = conditions.filter(|one| one["type"] == "PodScheduled" && one["status"] == "True");
-    let bound = scheduled.find_map(|one| one["lastTransitionTime"].as_str()?.parse::<Timestamp>().ok());
+    let bound = bound_at(pod);
     let is_late = bound.is_none_or(|bound| bound > *gone + SHOWN_WITHIN);
     is_late.then(|| format!("pod {name} was bound to {node} at {bound:?}, which was deleted at {gone}"))
+}
+
+/// When the pod was bound, as the API server wrote it: to the second.
+pub(super) fn bound_at(pod: &Value) -> Option<Timestamp> {
+    let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+    let mut scheduled = conditions.filter(|one| one["type"] == "PodScheduled" && one["status"] == "True");
+    scheduled.find_map(|one| one["lastTransitionTime"].as_str()?.parse().ok())
 }
 
 fn by_name(objects: &[Value]) -> BTreeMap<&str, &Value> {
@@ -195,6 +200,18 @@ fn what_must_not_be_is_told() {
         ),
     ] {
         assert!(judged(claims, &pods).2.iter().any(|broken| broken == wrong), "{wrong}: {:?}", judged(claims, &pods));
+    }
+    // A pod whose node was made anew since it was bound counted nowhere meanwhile.
+    let mut early = pod("p", here.clone(), "alone", "100m");
+    let condition = |time: &str| json!([{"type": "PodScheduled", "status": "True", "lastTransitionTime": time}]);
+    early["status"]["conditions"] = condition("2027-01-15T07:59:59Z");
+    let pair = [early, pod("q", here.clone(), "alone", "100m")];
+    let mut anew = node("here", "a");
+    for (made, broken) in [("2027-01-15T08:00:00Z", 0), ("2027-01-15T07:00:00Z", 1)] {
+        anew["metadata"]["creationTimestamp"] = made.into();
+        let nodes = [anew.clone()];
+        let storage = Storage { claims: by_name(&claims), volumes: by_name(&volumes), nodes: by_name(&nodes) };
+        assert_eq!(judge_these(&storage, &pair, &Known::default()).broken.len(), broken, "{made}");
     }
     let crowded = [pod("p", here.clone(), "one", "600m"), pod("q", here, "alone", "600m")];
     assert_eq!(judged(&claims, &crowded), (0, 1, Vec::new()));

@@ -113,6 +113,7 @@ fn nothing_is_lost_doubled_or_overbooked_whatever_breaks() {
             let figures = stage.run(case.fault);
             println!("{}", line(case, &figures));
             if figures.doubled > 0 || !figures.is_ready || !figures.verdict.is_clean() {
+                println!("faults: wrong: {}: {:?}", case.what, figures.verdict);
                 wrong.push(format!("{}: {figures:?}\n{}", case.what, stage.logs()));
             }
             runs.push(figures);

@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use berth_lab::{Api, ControlPlane};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::checker::bound_at;
 use crate::load::LOADED;
 use crate::storage::{NOBODY, VOLUMES, claim_path, class, local_volume};
 
@@ -81,6 +83,13 @@ pub(super) struct Storage<'a> {
 }
 
 impl<'a> Storage<'a> {
+    /// Whether the node was made, or made anew, since the pod was bound to it.
+    fn is_made_since(&self, pod: &Value, node: &str) -> bool {
+        let made = self.nodes.get(node).map(|node| text(&node["metadata"]["creationTimestamp"]));
+        let made = made.and_then(|made| made.parse::<Timestamp>().ok());
+        made.zip(bound_at(pod)).is_some_and(|(made, bound)| made >= bound)
+    }
+
     /// The claims that only one pod may use, and that one of the pods, which are on nodes, does.
     pub(super) fn taken(&self, placed: &[&'a Value]) -> BTreeSet<&'a str> {
         let taken = placed.iter().filter_map(|pod| claim_in(pod));
@@ -94,7 +103,11 @@ impl<'a> Storage<'a> {
         for pod in placed {
             let Some(claim) = claim_in(pod) else { continue };
             let (name, node) = (text(&pod["metadata"]["name"]), text(&pod["spec"]["nodeName"]));
-            users.entry(claim).or_default().push(name);
+            let users = users.entry(claim).or_default();
+            // While its node was away the pod counted nowhere, as upstream: docs/differences.md.
+            if !self.is_made_since(pod, node) {
+                users.push(name);
+            }
             if let Err(why) = self.allows(claim, node) {
                 broken.push(format!("pod {name} is on {node}, and {why}"));
             }

@@ -6,9 +6,8 @@ use std::path::Path;
 use berth_lab::{ControlPlane, NodeSpec, Options};
 use serde_json::{Value, json};
 
-use crate::LATER;
 use crate::cluster::{HOME, copied_chart, namespace, serving};
-use crate::objects::{PROFILES, change_profile, pod, pod_path, profile, wait_bound, wait_reason, wait_reason_within};
+use crate::objects::{PROFILES, change_profile, pod, pod_path, profile, wait_bound, wait_reason};
 
 /// A restriction to some nodes, written for the older definition.
 const RESTRICTED: &str = "restricted";
@@ -77,8 +76,7 @@ fn profiles_and_last_good_specs_of_an_older_release_serve_through_an_upgrade_and
     // The operator is newer than the definition: a rolling update that came before it, or a rollback of the chart alone.
     let mut operator = serving(&plane, "berth-0", &[]);
     let outdated = |step: &str| {
-        // The definition is read once a minute.
-        let (_, message) = wait_reason_within(&plane, RESTRICTED, "Programmed", "CRDOutdated", LATER);
+        let (_, message) = wait_reason(&plane, RESTRICTED, "Programmed", "CRDOutdated");
         assert!(message.contains("spec.shadow") && message.contains("spec.namespaces.route"), "{step}: {message}");
         places(&plane, step);
     };
@@ -91,6 +89,9 @@ fn profiles_and_last_good_specs_of_an_older_release_serve_through_an_upgrade_and
     places(&plane, "with-a-new-field");
 
     plane.helm(&["rollback", "berth", "1", "--namespace", HOME]).unwrap();
+    // A rollback starts its pods anew; one that goes on would read the definition within a minute.
+    operator.process.kill().unwrap();
+    operator = serving(&plane, "berth-0", &[]);
     outdated("rolled-back");
     // What only the newer definition had goes with the next write, and nothing else does.
     change_profile(&plane, RESTRICTED, &json!({"unknownFields": "Hold"}));

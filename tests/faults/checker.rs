@@ -203,8 +203,8 @@ fn what_must_not_be_is_told() {
     }
     // A pod whose node was made anew since it was bound counted nowhere meanwhile.
     let mut early = pod("p", here.clone(), "alone", "100m");
-    let condition = |time: &str| json!([{"type": "PodScheduled", "status": "True", "lastTransitionTime": time}]);
-    early["status"]["conditions"] = condition("2027-01-15T07:59:59Z");
+    early["status"]["conditions"] =
+        json!([{"type": "PodScheduled", "status": "True", "lastTransitionTime": "2027-01-15T07:59:59Z"}]);
     let pair = [early, pod("q", here.clone(), "alone", "100m")];
     let mut anew = node("here", "a");
     for (made, broken) in [("2027-01-15T08:00:00Z", 0), ("2027-01-15T07:00:00Z", 1)] {

@@ -323,7 +323,8 @@ impl Stage {
         let first = self.load.at_once(&self.plane.api, pods);
         change_profile(&self.plane, LOADED, &json!({"mode": "Active"}));
         // Not one that waits for the volume controller.
-        let tenth = (first + pods / 10..).find(|number| volumes::claim_of(*number).is_none()).unwrap_or(first);
+        let mut later = first + pods / 10..first + pods;
+        let tenth = later.find(|number| volumes::claim_of(*number).is_none()).unwrap();
         wait_bound(&self.plane, LOADED, &name(tenth));
     }
 

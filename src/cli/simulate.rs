@@ -36,8 +36,6 @@ pub(super) struct Args {
     #[command(flatten)]
     inputs: InputArgs,
     #[command(flatten)]
-    cluster: ClusterArgs,
-    #[command(flatten)]
     calls: CallArgs,
     #[command(flatten)]
     more: AddNodesArgs,
@@ -51,6 +49,8 @@ pub(super) struct Args {
     /// The form of the answer.
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
+    #[command(flatten)]
+    cluster: ClusterArgs,
 }
 
 impl Args {

@@ -43,16 +43,16 @@ pub(super) struct Args {
     /// The profiles among them are those that serve now. Without any, the cluster of the kubeconfig is read.
     #[arg(id = "filename", long = "manifests", value_name = "PATH")]
     manifests: Vec<PathBuf>,
-    #[command(flatten)]
-    cluster: ClusterArgs,
-    #[command(flatten)]
-    limits: Limits,
     /// Fixes how ties between equally good nodes are broken.
     #[arg(long, default_value_t = 0, value_name = "N")]
     seed: u64,
     /// The form of the answer.
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
+    limits: Limits,
 }
 
 /// What the cluster with the changed profiles must not exceed, once its pods are placed anew.

@@ -6,7 +6,7 @@ use berth_simulate::{Comparison, Side};
 use std::io::{self, Write};
 
 /// Rows of a list before the rest is only counted.
-pub(super) const ROWS: usize = 20;
+const ROWS: usize = 20;
 
 /// What two runs have in common, and how they differ.
 pub(super) fn write_comparison(out: &mut dyn Write, comparison: &Comparison) -> io::Result<()> {
@@ -21,29 +21,29 @@ pub(super) fn write_comparison(out: &mut dyn Write, comparison: &Comparison) -> 
     writeln!(out, "{} on the same node", counted(comparison.same, "pod"))?;
     let moved =
         comparison.moved.iter().map(|m| [format!("{}/{}", m.namespace, m.name), m.from.to_string(), m.to.to_string()]);
-    write_list(out, "on another node", comparison.moved.len(), ["POD", "FROM", "TO"], moved)?;
+    write_list(out, (comparison.moved.len(), "pod", "on another node"), ["POD", "FROM", "TO"], moved)?;
     for (what, columns, pods) in [
         ("without a node now", ["POD", "WAS ON", "WHY"], &comparison.no_longer_fit),
         ("placed now", ["POD", "NODE", "WHY NOT BEFORE"], &comparison.fit_now),
     ] {
         let rows = pods.iter().map(|p| [format!("{}/{}", p.namespace, p.name), p.node.to_string(), p.message.clone()]);
-        write_list(out, what, pods.len(), columns, rows)?;
+        write_list(out, (pods.len(), "pod", what), columns, rows)?;
     }
     Ok(())
 }
 
-pub(super) fn write_list(
+/// So many of these, `what`, in a table; nothing if there is none.
+pub(super) fn write_list<const N: usize>(
     out: &mut dyn Write,
-    what: &str,
-    count: usize,
-    columns: [&str; 3],
-    rows: impl Iterator<Item = [String; 3]>,
+    (count, noun, what): (usize, &str, &str),
+    columns: [&str; N],
+    rows: impl Iterator<Item = [String; N]>,
 ) -> io::Result<()> {
     if count == 0 {
         return Ok(());
     }
     writeln!(out)?;
-    writeln!(out, "{} {what}:", counted(count, "pod"))?;
+    writeln!(out, "{} {what}:", counted(count, noun))?;
     let mut table = Table::of_text(2, columns);
     rows.take(ROWS).for_each(|row| table.row(row));
     table.write(out)?;

@@ -247,7 +247,7 @@ fn write_unplaced(out: &mut dyn Write, pods: &[PodReport]) -> io::Result<()> {
 
 /// The command that says more, if there is more to say.
 fn hint(outcome: &Outcome, args: &Args) -> Option<String> {
-    if outcome.ledger.nodes().is_empty() {
+    if outcome.ledger.nodes().is_empty() && !args.inputs.filename.is_empty() {
         return Some(
             "there are no nodes among the inputs: add them, such as from `kubectl get nodes -o yaml`".to_owned(),
         );
@@ -256,6 +256,7 @@ fn hint(outcome: &Outcome, args: &Args) -> Option<String> {
     let mut command = vec!["berth explain".to_owned()];
     let path = |flag: &str, path: &Path| format!("{flag} {}", shell_word(&path.to_string_lossy()));
     command.extend(args.inputs.filename.iter().map(|file| path("-f", file)));
+    command.extend(args.cluster.words());
     command.extend(args.inputs.profile.iter().map(|file| path("--profile", file)));
     command.push(format!("--pod {}", shell_word(&pod.key().to_string())));
     Some(format!("`{}` says why, node by node", command.join(" ")))

@@ -78,11 +78,11 @@ fn a_change_that_packs_says_so_and_limits_are_held() {
     assert_eq!(text, stdout(&berth(&args)), "the same bytes each time");
 
     for (limit, crossed) in [
-        (["--max-nodes", "0"], Some("--max-nodes 0: 1 nodes are used")),
+        (["--max-nodes", "0"], Some("--max-nodes 0: 1 node used")),
         (["--max-nodes", "1"], None),
-        (["--max-on-one-node", "0"], Some("--max-on-one-node 0: 1 workloads are on one node each")),
-        (["--max-in-one-zone", "0"], Some("--max-in-one-zone 0: 1 workloads are in one zone each")),
-        (["--max-moved", "0"], Some("--max-moved 0: 1 placed pods are on another node")),
+        (["--max-on-one-node", "0"], Some("--max-on-one-node 0: 1 workload on one node")),
+        (["--max-in-one-zone", "0"], Some("--max-in-one-zone 0: 1 workload in one zone")),
+        (["--max-moved", "0"], Some("--max-moved 0: 1 placed pod on another node")),
         (["--max-stranded", "0"], None),
     ] {
         let (code, found) = answer(&[&args[..], &limit].concat());

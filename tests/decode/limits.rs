@@ -1,6 +1,8 @@
 //! Pods that list more than `core/limits.rs` allows.
 
 use super::{pod, too_large};
+use berth_cluster::decode::Decoder;
+use berth_cluster::slim::SlimPod;
 use serde_json::{Value, json};
 
 /// Each list one longer than its limit holds the pod, and none of it reaches the shape.
@@ -84,4 +86,18 @@ fn of_a_placed_pod_only_so_many_terms_are_read() {
     let values: Vec<String> = (0..3_000).map(|value| format!("v{value}")).collect();
     let selector = json!({"matchExpressions": [{"key": "k", "operator": "In", "values": values}]});
     assert_eq!(read(vec![json!({"topologyKey": "z", "labelSelector": selector}); 3]), 1);
+}
+
+/// Whoever places bound pods anew must not take one that is not read further for one that asks for nothing.
+#[test]
+fn a_bound_pod_that_lists_too_much_and_is_read_whole_says_so() {
+    let tolerations = vec![json!({"key": "k"}); 257];
+    let object =
+        json!({"metadata": {"name": "a", "namespace": "n"}, "spec": {"nodeName": "x", "tolerations": tolerations}});
+    let read = |whole| {
+        let mut decoder = Decoder::small().reading_bound_pods_whole(whole);
+        decoder.pod(&SlimPod::read(object.to_string().as_bytes())).unwrap().shape.held_by.clone()
+    };
+    assert_eq!(read(true), [too_large("spec.tolerations", 257, 256)]);
+    assert!(read(false).is_empty(), "a placed pod cannot be held");
 }

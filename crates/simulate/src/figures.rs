@@ -43,20 +43,26 @@ pub struct Figures {
     pub on_one_node: Share,
     /// The same for zones, of the workloads with a pod on a node that has a zone.
     pub in_one_zone: Share,
-    /// What nine of ten of the pods do not exceed.
+    /// What nine of ten of the pods that are placed anew do not exceed, whether they find a node or not.
     pub typical: CpuAndMemory<i64>,
     /// What is free, and the part of it on nodes that have no room for a pod of that size.
     pub stranded: CpuAndMemory<Share>,
 }
 
-/// The figures of a cluster with regard to `pods`, each with its node.
-pub(crate) fn of<'p>(ledger: &Ledger, pods: impl Iterator<Item = (&'p Pod, &'p Str)>) -> Figures {
+/// What nine of ten of `pods` do not exceed.
+pub(crate) fn typical(pods: &[Pod]) -> CpuAndMemory<i64> {
+    let of = |amount: fn(&Pod) -> i64| nine_of_ten(pods.iter().map(amount).collect());
+    CpuAndMemory { cpu: of(|pod| pod.usage.requests.milli_cpu), memory: of(|pod| pod.usage.requests.memory) }
+}
+
+/// The figures of a cluster with regard to `pods`, each with its node; what is stranded is that for pods of the size `typical`.
+pub(crate) fn of<'p>(
+    ledger: &Ledger,
+    pods: impl Iterator<Item = (&'p Pod, &'p Str)>,
+    typical: CpuAndMemory<i64>,
+) -> Figures {
     let pods: Vec<(&Pod, &Str)> = pods.collect();
     let used: BTreeSet<&Str> = pods.iter().map(|(_, node)| *node).collect();
-    let typical = CpuAndMemory {
-        cpu: nine_of_ten(pods.iter().map(|(pod, _)| pod.usage.requests.milli_cpu).collect()),
-        memory: nine_of_ten(pods.iter().map(|(pod, _)| pod.usage.requests.memory).collect()),
-    };
     let mut figures = Figures { typical, ..Figures::default() };
     let nodes = ledger.nodes();
     for node in ledger.node_order() {

@@ -26,32 +26,31 @@ pub struct Replay {
     rest: Cluster,
     /// In the order in which they came, without their nodes.
     pods: Vec<Pod>,
-    /// As it is: all but what waits.
+    /// As it is.
     present: Replayed,
-    stay: usize,
 }
 
 impl Replay {
     /// Takes the placed pods of `cluster` that one of `profiles` serves off their nodes. Those stay whose nodes are no scheduler's
-    /// choice, DaemonSets' and static ones, those that are leaving, and those that nobody here serves.
+    /// choice, DaemonSets' and static ones, those that are leaving, those that Berth would hold, and those that nobody here serves.
     ///
     /// The placed pods of `cluster` must have been read whole.
     pub fn new(cluster: &Cluster, profiles: &[Arc<CompiledProfile>]) -> Self {
         let placed = cluster.pods.iter().filter(|pod| pod.node_name.is_some() && !pod.finished);
         let (moving, staying): (Vec<&Pod>, Vec<&Pod>) =
-            placed.partition(|pod| is_schedulers_choice(pod) && serving(profiles, pod).is_some());
-        let with = |pods: Vec<Pod>| Cluster { nodes: cluster.nodes.clone(), others: cluster.others.clone(), pods };
+            placed.partition(|pod| is_placed_anew(pod) && serving(profiles, pod).is_some());
         let nodes: BTreeMap<PodKey, Str> =
             moving.iter().filter_map(|pod| Some((pod.key.clone(), pod.node_name.clone()?))).collect();
-        let all = with(moving.iter().chain(&staying).copied().cloned().collect());
-        let figures = figures::of(&all.ledger(), moving.iter().map(|pod| (*pod, &nodes[&pod.key])));
-        let rest = with(staying.into_iter().cloned().collect());
+        let pods = staying.into_iter().cloned().collect();
+        let rest = Cluster { nodes: cluster.nodes.clone(), others: cluster.others.clone(), pods };
         // One that finds no node evicts nobody: whom it evicted when it came is not known.
         let unplaced = |pod: &Pod| Pod { node_name: None, nominated_node: None, preempts: false, ..pod.clone() };
         let mut pods: Vec<Pod> = moving.into_iter().map(unplaced).collect();
         pods.sort_by(|a, b| (a.created_unix_us, &a.key).cmp(&(b.created_unix_us, &b.key)));
-        let stay = rest.pods.len();
-        Self { rest, pods, present: Replayed { nodes, refused: BTreeMap::new(), figures }, stay }
+        // Pods that wait take nothing of it.
+        let ledger = cluster.ledger();
+        let figures = figures::of(&ledger, pods.iter().map(|pod| (pod, &nodes[&pod.key])), figures::typical(&pods));
+        Self { rest, pods, present: Replayed { nodes, refused: BTreeMap::new(), figures } }
     }
 
     /// Where the pods are now.
@@ -66,7 +65,7 @@ impl Replay {
 
     /// How many stay where they are.
     pub fn stay(&self) -> usize {
-        self.stay
+        self.rest.pods.len()
     }
 
     /// Lets `profiles` place the pods one after the other, paused ones as well; one that finds no node is left aside. `seed` fixes how
@@ -95,13 +94,13 @@ impl Replay {
             }
         }
         let placed = self.pods.iter().filter_map(|pod| Some((pod, nodes.get(&pod.key)?)));
-        let figures = figures::of(&run.ledger(), placed);
+        let figures = figures::of(&run.ledger(), placed, self.present.figures.typical);
         Replayed { nodes, refused, figures }
     }
 }
 
-fn is_schedulers_choice(pod: &Pod) -> bool {
-    !pod.is_static && !pod.deleting && !is_of_daemon_set(pod)
+fn is_placed_anew(pod: &Pod) -> bool {
+    !pod.is_static && !pod.deleting && !is_of_daemon_set(pod) && pod.shape.held_by.is_empty()
 }
 
 /// A pod that only one of two replays places.
@@ -119,7 +118,7 @@ pub struct Lost {
 pub struct ReplayDifference {
     /// Pods that were placed anew.
     pub pods: usize,
-    /// Pods that stayed where they are: DaemonSets', static ones, leaving ones, and those that no profile serves.
+    /// Pods that stayed where they are: DaemonSets', static ones, leaving ones, those that Berth would hold, and those that no profile serves.
     pub stay: usize,
     /// Pods that both place on the same node.
     pub same: usize,
@@ -173,7 +172,7 @@ impl ReplayDifference {
 mod tests {
     use super::*;
     use crate::{CpuAndMemory, Share};
-    use berth_core::model::{Controller, Score, ZONE};
+    use berth_core::model::{Controller, Feature, Score, ZONE};
     use berth_core::profile::FitStrategy;
     use berth_core::testing::{node, pod, shape_of};
 
@@ -216,16 +215,19 @@ mod tests {
 
     #[test]
     fn pods_are_placed_anew_in_the_order_in_which_they_came() {
+        let mut held = placed("held-1", "d", 0, "ReplicaSet");
+        Arc::make_mut(&mut held.shape).held_by = vec![Feature::ResourceClaims];
         let pods = vec![
             placed("web-2", "d", 2, "ReplicaSet"),
             placed("web-1", "b", 1, "ReplicaSet"),
             placed("agent-1", "a", 3, "DaemonSet"),
             Pod { deleting: true, ..placed("web-0", "a", 0, "ReplicaSet") },
             Pod { scheduler_name: "other".into(), ..placed("else-1", "c", 0, "ReplicaSet") },
+            held,
             pod("waits", shape_of(1_000, GIB)),
         ];
         let replay = Replay::new(&cluster(pods), &packed());
-        assert_eq!((replay.count(), replay.stay()), (2, 3));
+        assert_eq!((replay.count(), replay.stay()), (2, 4));
         assert_eq!(nodes(replay.present()), [("web-1", "b"), ("web-2", "d")]);
         let anew = replay.run(&packed(), 0);
         assert_eq!(nodes(&anew), [("web-1", "a"), ("web-2", "a")], "beside the two that stay on a");
@@ -241,6 +243,7 @@ mod tests {
         assert_eq!(anew.nodes.len(), 1);
         let why: Vec<&String> = anew.refused.values().collect();
         assert_eq!(why, ["0/4 nodes are available: 4 Insufficient cpu."]);
+        assert_eq!(anew.figures.typical, replay.present().figures.typical, "one yardstick for all");
         let nobody = replay.run(&[], 0);
         assert!(nobody.nodes.is_empty() && nobody.refused.values().all(|why| why.contains("no profile serves")));
         let difference = ReplayDifference::new(&replay, &anew, &nobody);

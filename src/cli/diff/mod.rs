@@ -7,7 +7,7 @@ use super::inputs::{self, Inputs};
 use super::live::{self, ClusterArgs, SourceArgs};
 use super::output::{self, Format};
 use berth_core::profile::CompiledProfile;
-use berth_simulate::{self as simulate, Comparison, Replay, ReplayDifference};
+use berth_simulate::{self as simulate, Comparison, Replay, ReplayDifference, serving};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -82,14 +82,14 @@ impl Limits {
         let figures = &placed.second.figures;
         let count = |part: i64| usize::try_from(part).unwrap_or(0);
         let mut crossed = Vec::new();
-        for (flag, limit, value, what) in [
-            ("--max-moved", self.moved, placed.moved, "placed pods are on another node"),
-            ("--max-nodes", self.nodes, count(figures.nodes_used.part), "nodes are used"),
-            ("--max-on-one-node", self.on_one_node, count(figures.on_one_node.part), "workloads are on one node each"),
-            ("--max-in-one-zone", self.in_one_zone, count(figures.in_one_zone.part), "workloads are in one zone each"),
+        for (flag, limit, value, (noun, what)) in [
+            ("--max-moved", self.moved, placed.moved, ("placed pod", "on another node")),
+            ("--max-nodes", self.nodes, count(figures.nodes_used.part), ("node", "used")),
+            ("--max-on-one-node", self.on_one_node, count(figures.on_one_node.part), ("workload", "on one node")),
+            ("--max-in-one-zone", self.in_one_zone, count(figures.in_one_zone.part), ("workload", "in one zone")),
         ] {
             if let Some(limit) = limit.filter(|limit| value > *limit) {
-                crossed.push(format!("{flag} {limit}: {value} {what}"));
+                crossed.push(format!("{flag} {limit}: {} {what}", output::counted(value, noun)));
             }
         }
         let stranded = [("CPU", figures.stranded.cpu), ("memory", figures.stranded.memory)];
@@ -125,10 +125,12 @@ impl Difference {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Answer> {
     let source = SourceArgs::of(&args.cluster, args.manifests.clone(), Vec::new()).with_whole_pods();
-    let Inputs { cluster, profiles: present, stand_in, mut notes, .. } = live::load(&source)?.inputs;
+    let Inputs { cluster, profiles: mut present, stand_in, mut notes, .. } = live::load(&source)?.inputs;
     let changed = inputs::profiles_of(&args.changed, &cluster, &mut notes)?;
-    let (changed, note) = with(&present, stand_in, changed);
-    notes.extend(note);
+    let changed = with(&present, stand_in, changed, &mut notes);
+    // What only the changed profiles serve is placed by somebody now.
+    let served = cluster.pods.iter().filter(|pod| serving(&changed, pod).is_some());
+    notes.extend(inputs::serve_also(&mut present, stand_in, served));
     for note in simulate::unasked(&cluster, &present).into_iter().chain(simulate::unasked(&cluster, &changed)) {
         if !notes.contains(&note) {
             notes.push(note);
@@ -146,44 +148,50 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Answer> {
     Ok(if difference.gets_worse() { Answer::No } else { Answer::Done })
 }
 
-/// The `present` profiles with the `changed` ones: each takes the place of the one of its name, or comes beside the others and
-/// serves what none of them does. Where the Default preset stands in for profiles that are not there, a single changed one serves
-/// every pod in its place. Returns a note about that.
+/// The `present` profiles with the `changed` ones: each takes the place of the one of its name, or comes beside the others. It serves what
+/// its predecessor served and what no other profile does: who serves a name keeps it, and a note says so. The Default preset that stands
+/// in for profiles that are not there gives way; a single changed one serves every pod in its place.
 fn with(
     present: &[Arc<CompiledProfile>],
     stand_in: bool,
     mut changed: Vec<Arc<CompiledProfile>>,
-) -> (Vec<Arc<CompiledProfile>>, Option<String>) {
+    notes: &mut Vec<String>,
+) -> Vec<Arc<CompiledProfile>> {
     if let (true, [only], [default]) = (stand_in, &mut *changed, present) {
         let profile = Arc::make_mut(only);
-        let note = format!(
+        notes.push(format!(
             "no profile serves the cluster yet: {} is compared for every pod, whatever schedulerName it has",
             profile.name
-        );
+        ));
         profile.scheduler_names.extend(default.scheduler_names.iter().cloned());
         profile.scheduler_names.sort();
         profile.scheduler_names.dedup();
-        return (changed, Some(note));
+        return changed;
     }
-    let is_changed = |profile: &CompiledProfile| changed.iter().any(|other| other.name == profile.name);
-    let mut together: Vec<Arc<CompiledProfile>> =
-        present.iter().filter(|profile| !is_changed(profile)).cloned().collect();
-    for profile in &mut changed {
-        let is_new = present.iter().all(|other| other.name != profile.name);
-        // Who serves a name keeps it; the stand-in gives way.
-        if is_new && !stand_in {
-            let kept = |name: &_| together.iter().any(|other| other.scheduler_names.contains(name));
-            Arc::make_mut(profile).scheduler_names.retain(|name| !kept(name));
-        }
-    }
+    let (replaced, mut together): (Vec<_>, Vec<_>) =
+        present.iter().cloned().partition(|profile| changed.iter().any(|other| other.name == profile.name));
     if stand_in {
         for default in &mut together {
             Arc::make_mut(default).scheduler_names.retain(|name| changed.iter().all(|profile| !profile.serves(name)));
         }
     }
+    for profile in &mut changed {
+        let own = profile.name.clone();
+        let had = |name: &str| replaced.iter().any(|before| before.name == own && before.serves(name));
+        Arc::make_mut(profile).scheduler_names.retain(|name| {
+            let server = together.iter().find(|other| other.serves(name)).filter(|_| !had(name));
+            notes.extend(server.map(|server| {
+                format!(
+                    "schedulerName {name} is claimed by SchedulerProfiles {} and {own}: {0} serves it, as now",
+                    server.name
+                )
+            }));
+            server.is_none()
+        });
+    }
     together.extend(changed);
     together.sort_by(|a, b| a.name.cmp(&b.name));
-    (together, None)
+    together
 }
 
 #[cfg(test)]
@@ -200,25 +208,35 @@ mod tests {
         profiles.iter().map(|p| format!("{}={}", p.name, p.scheduler_names.join(","))).collect()
     }
 
+    fn shown_with(
+        present: &[Arc<CompiledProfile>],
+        stand_in: bool,
+        changed: &[(&str, &[&str])],
+    ) -> (Vec<String>, Vec<String>) {
+        let changed = changed.iter().map(|(name, serves)| profile(name, serves)).collect();
+        let mut notes = Vec::new();
+        (shown(&with(present, stand_in, changed, &mut notes)), notes)
+    }
+
     #[test]
     fn a_changed_profile_takes_the_place_of_its_name_and_a_new_one_what_nobody_serves() {
         let present = [profile("a", &["x", "y"]), profile("b", &["z"])];
-        let (both, note) = with(&present, false, vec![profile("a", &["x"])]);
-        assert_eq!((shown(&both), note), (vec!["a=x".to_owned(), "b=z".to_owned()], None));
-        let (both, _) = with(&present, false, vec![profile("c", &["y", "w"])]);
-        assert_eq!(shown(&both), ["a=x,y", "b=z", "c=w"]);
+        assert_eq!(shown_with(&present, false, &[("a", &["x"])]), (vec!["a=x".into(), "b=z".into()], vec![]));
+        let (both, notes) = shown_with(&present, false, &[("c", &["y", "w"])]);
+        assert_eq!(both, ["a=x,y", "b=z", "c=w"]);
+        assert_eq!(notes, ["schedulerName y is claimed by SchedulerProfiles a and c: a serves it, as now"]);
+        let (both, notes) = shown_with(&present, false, &[("a", &["x", "z", "w"])]);
+        assert_eq!(both, ["a=x,w", "b=z"], "one that is there takes no name from another");
+        assert!(notes[0].contains("z is claimed by SchedulerProfiles b and a"), "{notes:?}");
     }
 
     #[test]
     fn the_first_profile_of_a_cluster_is_compared_for_every_pod() {
         let stand_in = [profile("default", &["default-scheduler", "other"])];
-        let (one, note) = with(&stand_in, true, vec![profile("a", &["a"])]);
-        assert_eq!(shown(&one), ["a=a,default-scheduler,other"]);
-        assert!(note.unwrap().contains("every pod"));
-        let (two, note) = with(&stand_in, true, vec![profile("a", &["other"]), profile("b", &["b"])]);
-        assert_eq!(
-            (shown(&two), note),
-            (vec!["a=other".into(), "b=b".into(), "default=default-scheduler".into()], None)
-        );
+        let (one, notes) = shown_with(&stand_in, true, &[("a", &["a"])]);
+        assert_eq!(one, ["a=a,default-scheduler,other"]);
+        assert!(notes[0].contains("every pod"));
+        let two = shown_with(&stand_in, true, &[("a", &["other"]), ("b", &["b"])]);
+        assert_eq!(two, (vec!["a=other".into(), "b=b".into(), "default=default-scheduler".into()], vec![]));
     }
 }

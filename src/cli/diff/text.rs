@@ -1,5 +1,5 @@
 use super::Difference;
-use crate::cli::compared::{ROWS, write_comparison};
+use crate::cli::compared::{write_comparison, write_list};
 use crate::cli::output::Align::{Left, Right};
 use crate::cli::output::{Table, bytes, counted, cpu};
 use berth_simulate::{Figures, Lost, ReplayDifference, Share};
@@ -61,17 +61,8 @@ fn write_placed(out: &mut dyn Write, placed: &ReplayDifference) -> io::Result<()
 }
 
 fn write_lost(out: &mut dyn Write, what: &str, pods: &[Lost]) -> io::Result<()> {
-    if pods.is_empty() {
-        return Ok(());
-    }
-    writeln!(out)?;
-    writeln!(out, "{} {what}:", counted(pods.len(), "placed pod"))?;
-    let mut table = Table::of_text(2, ["POD", "WHY NOT"]);
-    for Lost { namespace, name, message } in pods.iter().take(ROWS) {
-        table.row([format!("{namespace}/{name}"), message.clone()]);
-    }
-    table.write(out)?;
-    if pods.len() > ROWS { writeln!(out, "  and {} more", pods.len() - ROWS) } else { Ok(()) }
+    let rows = pods.iter().map(|pod| [format!("{}/{}", pod.namespace, pod.name), pod.message.clone()]);
+    write_list(out, (pods.len(), "placed pod", what), ["POD", "WHY NOT"], rows)
 }
 
 fn of(share: Share) -> String {

@@ -198,8 +198,7 @@ pub(crate) fn as_pair(
 
 /// What decodes the objects that `args` name.
 fn decoder(args: &InputArgs) -> Decoder {
-    let decoder = Decoder::default();
-    if args.whole_pods { decoder.reading_bound_pods_whole() } else { decoder }
+    Decoder::default().reading_bound_pods_whole(args.whole_pods)
 }
 
 /// Decodes the cluster and compiles the profiles.

@@ -6,7 +6,7 @@ use berth_cluster::watch::{self, BadObject, CallError, KindVisitor, ListOptions,
 use berth_core::ledger::Object;
 use berth_simulate::Cluster;
 use futures::FutureExt;
-use futures::future::{LocalBoxFuture, join_all};
+use futures::future::{LocalBoxFuture, try_join_all};
 use kube::Client;
 
 /// Kinds without which there is no answer.
@@ -29,7 +29,17 @@ struct Read {
 struct Reads<'a> {
     client: &'a Client,
     options: ListOptions<'a>,
-    all: Vec<LocalBoxFuture<'a, anyhow::Result<Option<Read>>>>,
+    all: Vec<LocalBoxFuture<'a, Result<Read, NotRead>>>,
+}
+
+/// Why a kind was not read.
+#[derive(Debug, thiserror::Error)]
+enum NotRead {
+    /// The API server has the version, or that of the pages so far, no more.
+    #[error("the cluster changes faster than it can be read: the API server gives up pages while they are read")]
+    Gone,
+    #[error(transparent)]
+    Failed(#[from] anyhow::Error),
 }
 
 impl KindVisitor for Reads<'_> {
@@ -41,21 +51,22 @@ impl KindVisitor for Reads<'_> {
 /// Reads every kind, side by side and at one resourceVersion; what cannot be had goes to `notes`, but for nodes and pods. With
 /// `whole_pods`, bound pods are read as wholly as those that wait.
 pub(super) async fn read(client: &Client, whole_pods: bool, notes: &mut Vec<String>) -> anyhow::Result<Cluster> {
-    for beginning in 0..=BEGINNINGS {
+    for _ in 0..BEGINNINGS {
         // Without a version the lists say what is wrong.
-        let version = watch::present_version(client).await.ok().filter(|_| beginning < BEGINNINGS);
-        if let Some(read) = all(client, ListOptions { at: version.as_deref(), whole_pods }).await? {
-            return Ok(put_together(read, notes));
+        let Ok(version) = watch::present_version(client).await else { break };
+        match all(client, ListOptions { at: Some(&version), whole_pods }).await {
+            Err(NotRead::Gone) => {}
+            read => return Ok(put_together(read?, notes)),
         }
     }
-    bail!("the cluster changes faster than it can be read: the API server gives up pages while they are read")
+    Ok(put_together(all(client, ListOptions { at: None, whole_pods }).await?, notes))
 }
 
-/// Every kind; nothing if the API server has the version no more.
-async fn all(client: &Client, options: ListOptions<'_>) -> anyhow::Result<Option<Vec<Read>>> {
+/// Every kind. One that is gone ends the others.
+async fn all(client: &Client, options: ListOptions<'_>) -> Result<Vec<Read>, NotRead> {
     let mut reads = Reads { client, options, all: Vec::new() };
     watch::visit_kinds(&mut reads);
-    join_all(reads.all).await.into_iter().collect()
+    try_join_all(reads.all).await
 }
 
 fn put_together(all: Vec<Read>, notes: &mut Vec<String>) -> Cluster {
@@ -72,18 +83,18 @@ fn put_together(all: Vec<Read>, notes: &mut Vec<String>) -> Cluster {
     cluster
 }
 
-/// A kind; nothing if the API server has the version no more. A kind that has versions of its own is read as it is now.
-async fn one<W: Watched>(client: &Client, options: ListOptions<'_>) -> anyhow::Result<Option<Read>> {
+/// A kind. Where its API server does not know the version, or takes none, it is read as it is now.
+async fn one<W: Watched>(client: &Client, options: ListOptions<'_>) -> Result<Read, NotRead> {
     let (listed, is_at) = match watch::list::<W>(client, options).await {
-        Err(CallError::Gone) if options.at.is_some() => return Ok(None),
-        Err(error) if options.at.is_some() && !matches!(error, CallError::Api { code: 403 | 404, .. }) => {
+        Err(CallError::Gone) => return Err(NotRead::Gone),
+        Err(CallError::Api { code: 504, .. } | CallError::Refused { .. }) if options.at.is_some() => {
             (watch::list::<W>(client, ListOptions { at: None, ..options }).await, false)
         }
         listed => (listed, options.at.is_some()),
     };
     let mut notes = Vec::new();
     let objects = settled::<W>(listed, &mut notes)?;
-    Ok(Some(Read { objects: objects.into_iter().map(Into::into).collect(), notes, is_at }))
+    Ok(Read { objects: objects.into_iter().map(Into::into).collect(), notes, is_at })
 }
 
 /// The objects of a kind. One that we may not read, or that is not served, counts as empty where there is an answer without.

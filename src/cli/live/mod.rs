@@ -12,6 +12,7 @@ use super::inputs::{self, Calls, InputArgs, InputError, Inputs, Pair, Wanted};
 use anyhow::anyhow;
 use berth_api::{self as api, conditions::Ready};
 use berth_cluster::client;
+use berth_convert::shell_word;
 use berth_core::profile::CompiledProfile;
 use berth_simulate::Cluster;
 use kube::{Client, api::ListParams, core::Request};
@@ -104,6 +105,13 @@ struct LiveArgs {
 }
 
 impl ClusterArgs {
+    /// The flags as they were given, for a command to be typed: words that a shell takes as they are.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let file = self.kubeconfig.as_ref().map(|file| format!("--kubeconfig {}", shell_word(&file.to_string_lossy())));
+        let context = self.context.as_ref().map(|name| format!("--context {}", shell_word(name)));
+        file.into_iter().chain(context).collect()
+    }
+
     /// How the cluster is reached.
     async fn configure(&self) -> anyhow::Result<kube::Config> {
         let config = client::configure_for(self.kubeconfig.as_deref(), self.context.as_deref());
@@ -147,12 +155,9 @@ pub(crate) fn load_keeping(
     Ok((loaded, written::read(args, &wanted)?))
 }
 
-/// The files or the live cluster that `args` name, with the two profiles of `args`.
+/// The live cluster that `args` name, with the two profiles of `args`.
 pub(crate) fn load_pair(args: &SourceArgs) -> anyhow::Result<Pair> {
     let [first, second] = args.profile() else { return Err(InputError::NotTwo { given: args.profile.len() }.into()) };
-    if !args.filename.is_empty() {
-        return Ok(inputs::load_pair(&args.files(), Calls::default())?);
-    }
     let Loaded { inputs, .. } = load(&SourceArgs { profile: vec![first.clone()], ..args.clone() })?;
     let Inputs { cluster, profiles, mut notes, .. } = inputs;
     let other = inputs::profiles_of(std::slice::from_ref(second), &cluster, &mut notes)?;

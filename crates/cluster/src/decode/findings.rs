@@ -2,10 +2,9 @@
 //! since the work of a decision grows with what the pod lists.
 
 use super::resources::is_sidecar;
-use super::volume::is_storage;
 use crate::slim::{Container, Expression, LabelSelector, NodeSelectorTerm, PodAffinityTerm, PodSpec};
 use berth_core::limits;
-use berth_core::model::Feature;
+use berth_core::model::{Feature, PodVolume, PodVolumes};
 
 const NODE_AFFINITY: &str = "spec.affinity.nodeAffinity";
 const POD_AFFINITY: &str = "spec.affinity.podAffinity";
@@ -45,10 +44,10 @@ impl Findings {
         }
     }
 
-    /// Notes every list of `spec` that is longer than its limit; returns whether all are within.
-    pub(super) fn is_within_limits(&mut self, spec: &PodSpec<'_>) -> bool {
+    /// Notes every list of `spec`, whose volumes were read as `volumes`, that is longer than its limit; returns whether all are within.
+    pub(super) fn is_within_limits(&mut self, spec: &PodSpec<'_>, volumes: Option<&PodVolumes>) -> bool {
         let mut lists = Lists { findings: self, within: true, values: 0 };
-        lists.read(spec);
+        lists.read(spec, volumes);
         lists.within
     }
 }
@@ -61,7 +60,7 @@ struct Lists<'a> {
 }
 
 impl Lists<'_> {
-    fn read(&mut self, spec: &PodSpec<'_>) {
+    fn read(&mut self, spec: &PodSpec<'_>, volumes: Option<&PodVolumes>) {
         let main = &spec.containers;
         let containers = main.len() + spec.init_containers.len();
         self.check("spec.containers and spec.initContainers", containers, limits::CONTAINERS_PER_POD);
@@ -69,7 +68,9 @@ impl Lists<'_> {
         let ports = runs.map(|c: &Container<'_>| c.ports.iter().filter(|port| port.host_port > 0).count()).sum();
         self.check("spec.containers[].ports[].hostPort", ports, limits::HOST_PORTS_PER_POD);
         self.check("spec.volumes", spec.volumes.len(), limits::VOLUMES_PER_POD);
-        let storage = spec.volumes.iter().filter(|volume| is_storage(volume)).count();
+        // A driver that is named inline makes the volume for this pod alone.
+        let is_storage = |volume: &&PodVolume| !matches!(volume, PodVolume::Csi { .. });
+        let storage = volumes.map_or(0, |volumes| volumes.iter().filter(is_storage).count());
         self.check("spec.volumes (claims, ephemeral volumes and disks)", storage, limits::STORAGE_PER_POD);
         let images = spec.volumes.iter().filter_map(|volume| volume.rbd.as_ref());
         let monitors = images.map(|image| image.monitors.len()).sum();

@@ -107,10 +107,11 @@ impl Decoder {
         }
     }
 
-    /// Reads all of the shape of bound pods too: for whoever wants to place them anew. It takes as much memory as if they waited.
+    /// Whether bound pods are read as those that wait are, for whoever wants to place them anew: all of the shape, and why the pod would be
+    /// held. It takes as much memory as if they waited.
     #[must_use]
-    pub fn reading_bound_pods_whole(self) -> Self {
-        Self { reads_bound_pods_whole: true, ..self }
+    pub fn reading_bound_pods_whole(self, reads_bound_pods_whole: bool) -> Self {
+        Self { reads_bound_pods_whole, ..self }
     }
 
     /// Fills in only what other pods must know of a bound pod's shape: namespace, labels, and pod affinity terms; all of it if this

@@ -28,20 +28,21 @@ pub(super) fn decode(
     // Selectors of other pods look at namespace, labels and affinity terms of a pod, bound or not.
     let labels = decoder.labels(&metadata.labels);
     let mut shape = PodShape { namespace: namespace.clone(), labels, ..PodShape::default() };
-    // Of a bound pod that is beyond the limits, what others must know is read as of any other.
-    let whole = (!bound || decoder.reads_bound_pods_whole) && findings.is_within_limits(spec);
-    if bound && !whole {
+    let volumes = volume::pod_volumes(decoder, spec);
+    let whole = !bound || decoder.reads_bound_pods_whole;
+    let within = whole && findings.is_within_limits(spec, volumes.as_deref());
+    if bound || within {
         pod_affinity::read(decoder, spec, &mut shape, &mut findings);
-    } else if whole {
-        pod_affinity::read(decoder, spec, &mut shape, &mut findings);
+    }
+    if within {
         shape.requests = amounts.fit(decoder);
         shape.score_requests = amounts.score(decoder);
         shape.host_ports = ports;
         shape.controller = controller(decoder, metadata);
         shape.best_effort = &*status.quality == "BestEffort";
         placement(decoder, spec, &mut shape, findings);
-    } else {
-        // A pending pod that lists too much is not decoded further: it is held, and costs no more than its name.
+    } else if whole {
+        // A pod that lists too much is not decoded further: it is held, and costs no more than its name.
         shape.held_by = findings.finish();
     }
     let mut unknown_fields: Vec<Str> = slim.unknown.iter().map(|field| decoder.text(field)).collect();
@@ -65,7 +66,7 @@ pub(super) fn decode(
         gates: spec.scheduling_gates.iter().map(|g| decoder.text(&g.name)).collect(),
         shape: decoder.shapes.share(shape),
         usage: decoder.usages.share(usage),
-        volumes: volume::pod_volumes(decoder, spec),
+        volumes,
         scheduled: if bound { None } else { scheduled(decoder, status) },
         unknown_fields,
     })

@@ -38,7 +38,8 @@ impl<T> Default for Listed<T> {
 /// What of a kind is read.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ListOptions<'a> {
-    /// What was there at this resourceVersion, exactly; what is there now without it.
+    /// What was there at this resourceVersion, exactly; what is there now without it. A version is that of one etcd: a kind that is kept in
+    /// another one has others.
     pub at: Option<&'a str>,
     /// Whether bound pods are read whole, as those that wait are.
     pub whole_pods: bool,
@@ -54,10 +55,7 @@ pub async fn list<W: Watched>(client: &Client, options: ListOptions<'_>) -> Resu
     let mut beginnings = 0;
     loop {
         beginnings += 1;
-        let mut decoder = W::decoder();
-        if options.whole_pods {
-            decoder = decoder.reading_bound_pods_whole();
-        }
+        let mut decoder = W::decoder().reading_bound_pods_whole(options.whole_pods);
         let mut listed = Listed::default();
         let take = |item: &[u8]| listed.take(W::item(&mut decoder, item));
         match pages::<W>(client, Some(PAGE), options.at, silence, take).await {

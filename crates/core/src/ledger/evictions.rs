@@ -181,9 +181,16 @@ impl Ledger {
         self.evictions.claims.get(uid).is_some_and(|preemptors| !preemptors.is_empty())
     }
 
-    /// The pod `uid` waits for no victim any more. Those that are not deleted yet stay, unless another pod waits for them.
-    pub(crate) fn await_no_victims(&mut self, uid: &str) {
-        self.evictions.end(uid);
+    /// The pods that `is_own` picks wait for no victim any more, but those whose victims are all terminating. Victims that are not deleted
+    /// yet stay, unless another pod waits for them. O(pending preemptions).
+    pub(crate) fn take_back_preemptions(&mut self, is_own: impl Fn(&Pod) -> bool) {
+        let is_taken_back = |uid: &&Str| {
+            matches!(self.pod(uid), Some(PodState::Pending(pod)) if is_own(pod)) && !self.are_victims_terminating(uid)
+        };
+        let taken_back: Vec<Str> = self.evictions.pending.keys().filter(is_taken_back).cloned().collect();
+        for uid in &taken_back {
+            self.evictions.end(uid);
+        }
     }
 
     /// The API server has answered that it deletes the pod `uid`: the pod terminates, although the watch shows that later. What the

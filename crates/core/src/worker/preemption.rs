@@ -459,17 +459,14 @@ impl Worker {
         self.queue.ungate_after_error(&uid, step.now, failures);
     }
 
-    /// The pods whose victims are not all terminating are tried again, and wait for no victim until then. The evictor asks the ledger
-    /// before each request: it goes on where a pod counts on the same victim again.
+    /// Pods of this profile wait for no victim until they are decided anew, also those that count on victims which others asked for. The
+    /// evictor asks the ledger before each request: it goes on where a pod counts on the same victim again.
     fn take_back_preemptions(&mut self, step: &Step<'_, impl LedgerAccess>) {
-        let open = std::mem::take(&mut self.preemptions.open);
-        if open.is_empty() {
-            return;
-        }
-        step.ledger.write(|ledger| open.values().for_each(|uid| ledger.await_no_victims(uid)));
-        for uid in open.values() {
-            self.preemptions.gated.remove(uid);
-            self.queue.ungate(uid, step.now, true);
+        let profile = self.profile();
+        step.ledger.write(|ledger| ledger.take_back_preemptions(|pod| profile.serves(&pod.scheduler_name)));
+        for uid in std::mem::take(&mut self.preemptions.open).into_values() {
+            self.preemptions.gated.remove(&uid);
+            self.queue.ungate_after_error(&uid, step.now, 0);
         }
     }
 

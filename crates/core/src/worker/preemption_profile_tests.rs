@@ -3,7 +3,7 @@
 use super::preemption_tests::Bench;
 use super::*;
 use crate::io::EvictionOutcome;
-use crate::testing::{pod, shape_of};
+use crate::testing::{node, pod, shape_of};
 
 #[test]
 fn nothing_is_evicted_where_the_profile_or_the_pod_forbids_it() {
@@ -45,6 +45,32 @@ fn a_changed_profile_takes_back_what_is_not_evicted_yet() {
         let anew: Vec<&Vec<String>> = bench.asked.iter().map(|asked| &asked.victims).collect();
         assert_eq!(anew, if preempts { vec![&asked.victims] } else { vec![] }, "{:?}", bench.last_report());
     }
+}
+
+/// The second pod counts on the victim that was asked for by the first, and so does, after an edit, whoever counts on it anew.
+#[test]
+fn a_changed_profile_takes_back_what_pods_count_on_without_having_asked() {
+    let mut bench = Bench::new();
+    bench.seen(|ledger| {
+        ledger.apply_node(&node("a", 2_000, 1 << 30, 10));
+        ledger.apply_pod(Pod { node_name: Some("a".into()), ..pod("large", shape_of(2_000, 1 << 20)) });
+    });
+    for (name, priority) in [("first", 10), ("second", 20)] {
+        bench.waits(name, 1, priority);
+        bench.settle(0);
+    }
+    let awaited = |bench: &Bench| bench.ledger.borrow().is_eviction_awaited("large");
+    assert!(awaited(&bench) && bench.ledger.borrow().pending_preemption("second").is_some());
+    for preempts in [true, false] {
+        let mut changed = CompiledProfile::default_preset("test");
+        changed.preemption.enabled = preempts;
+        bench.workers[0].swap(Time::ZERO, changed.into());
+        bench.now += 20_000;
+        bench.settle(0);
+        assert_eq!(awaited(&bench), preempts);
+    }
+    let victims: Vec<&String> = bench.asked.iter().flat_map(|asked| &asked.victims).collect();
+    assert_eq!(victims, ["large"], "asked for once");
 }
 
 #[test]

@@ -12,7 +12,7 @@ mod pod;
 mod tests;
 mod topology;
 
-pub(super) use pod::{is_storage, pod_volumes};
+pub(super) use pod::pod_volumes;
 
 use super::findings::values_of_selector;
 use super::{DecodeError, Decoder, bad, decode, or, selectors};

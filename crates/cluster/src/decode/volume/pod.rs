@@ -9,22 +9,6 @@ pub(in crate::decode) fn pod_volumes(decoder: &mut Decoder, spec: &PodSpec<'_>) 
     (!volumes.is_empty()).then(|| Arc::new(PodVolumes::from(volumes)))
 }
 
-/// Whether it is a claim, makes one, or is a disk that the pod itself names.
-pub(in crate::decode) fn is_storage(slim: &Volume<'_>) -> bool {
-    let disks = [
-        slim.gce_persistent_disk.is_some(),
-        slim.aws_elastic_block_store.is_some(),
-        slim.iscsi.is_some(),
-        slim.rbd.is_some(),
-        slim.azure_disk.is_some(),
-        slim.azure_file.is_some(),
-        slim.cinder.is_some(),
-        slim.vsphere_volume.is_some(),
-        slim.portworx_volume.is_some(),
-    ];
-    slim.persistent_volume_claim.is_some() || slim.ephemeral.is_some() || disks.contains(&true)
-}
-
 fn read(decoder: &mut Decoder, slim: &Volume<'_>) -> Option<PodVolume> {
     if let Some(source) = &slim.persistent_volume_claim {
         return Some(PodVolume::Claim { claim: (&*source.claim_name).into() });

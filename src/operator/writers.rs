@@ -7,7 +7,7 @@ use berth_cluster::events::{Event, EventSink};
 use berth_cluster::evict::{self, Evictor};
 use berth_cluster::lease::Gate;
 use berth_cluster::prebind::{self, PreBinder};
-use berth_cluster::recheck::{Recheck, Shown, Victim};
+use berth_cluster::recheck::{Gone, Recheck, Shown, Victim};
 use berth_cluster::refusal::RefusalWriter;
 use berth_cluster::send::plain;
 use berth_cluster::write::OwnWrites;
@@ -31,9 +31,13 @@ const LOGGED_BYTES: usize = 1_024;
 pub(super) struct Known(pub(super) Arc<OnceLock<Engine>>);
 
 impl Recheck for Known {
-    fn is_same_node(&self, request: &BindRequest) -> bool {
-        let is_same = |engine: &Engine| engine.read(|ledger| ledger.is_same_node(&request.node, request.epoch));
-        self.0.get().is_none_or(is_same)
+    fn gone(&self, request: &BindRequest) -> Option<Gone> {
+        self.0.get()?.read(|ledger| {
+            if !ledger.is_same_node(&request.node, request.epoch) {
+                return Some(Gone::Node);
+            }
+            ledger.pod(&request.pod.uid).is_none().then_some(Gone::Pod)
+        })
     }
 
     fn shown(&self, request: &BindRequest) -> Shown {
@@ -341,8 +345,11 @@ mod tests {
         let epoch = engine.read(|ledger| (0..100).find(|epoch| ledger.is_same_node("n", *epoch))).unwrap();
         let pod = Arc::new(pending_pod("ns", "p"));
         let bind = BindRequest { attempt: AttemptId(1), pod, node: "n".into(), epoch, extender: None };
-        assert!(known.is_same_node(&bind));
+        assert_eq!(known.gone(&bind), None);
         assert_eq!(known.shown(&bind), Shown::Waits);
+        engine.apply(|ledger| ledger.delete_pod("uid-p"));
+        assert_eq!(known.gone(&bind), Some(Gone::Pod));
+        engine.apply(|ledger| ledger.apply_pod(on("p", None)));
         assert_eq!((known.victim("uid-v"), known.victim("uid-gone")), (Victim::Unwanted, Victim::Deleted));
         known.deletion_answered("uid-v");
         assert_eq!(known.victim("uid-v"), Victim::Deleted, "although the watch has not shown it");
@@ -350,7 +357,7 @@ mod tests {
             ledger.delete_node("n");
             ledger.apply_pod(on("p", Some("n")));
         });
-        assert!(!known.is_same_node(&bind));
+        assert_eq!(known.gone(&bind), Some(Gone::Node));
         assert_eq!(known.shown(&bind), Shown::On("n".into()));
         engine.apply(|ledger| ledger.apply_pod(on("p", Some("elsewhere"))));
         assert_eq!(known.shown(&bind), Shown::On("elsewhere".into()), "not where it was to go");

@@ -25,12 +25,21 @@ pub enum Shown {
     Gone,
 }
 
+/// What a bind that was decided needs, and is not there any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gone {
+    /// The node that was judged was deleted, or made anew under its name.
+    Node,
+    /// The watch has shown the pod's deletion, and its room may be somebody else's; or the pod is on a node that is not known.
+    Pod,
+}
+
 /// Answers from what is known of the cluster at this moment. Called from tasks that do I/O before every request: it must be cheap.
 /// The defaults answer as if nothing had changed.
 pub trait Recheck: Send + Sync {
-    /// Whether the node is still the one that was judged: not deleted, and not made anew under its name.
-    fn is_same_node(&self, _request: &BindRequest) -> bool {
-        true
+    /// Why the bind must not be sent without another look.
+    fn gone(&self, _request: &BindRequest) -> Option<Gone> {
+        None
     }
 
     /// Where the watch shows the pod of a bind that was answered.

@@ -2,7 +2,7 @@
 
 use crate::bind::{BindRequest, Deliver, WorkerId};
 use crate::lease::Gate;
-use crate::recheck::{Recheck, Victim};
+use crate::recheck::{Gone, Recheck, Victim};
 use berth_core::io::Input;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,6 +16,7 @@ pub(crate) use berth_testing::{Asked, Reply, Scripted, until};
 #[derive(Default)]
 pub(crate) struct Cluster {
     pub(crate) node_deleted: AtomicBool,
+    pub(crate) pod_deleted: AtomicBool,
     /// Victims, by uid, for which nobody waits or that are gone.
     pub(crate) victims: Mutex<BTreeMap<String, Victim>>,
     /// The uids of victims whose deletion was answered.
@@ -23,8 +24,9 @@ pub(crate) struct Cluster {
 }
 
 impl Recheck for Cluster {
-    fn is_same_node(&self, _: &BindRequest) -> bool {
-        !self.node_deleted.load(Ordering::Relaxed)
+    fn gone(&self, _: &BindRequest) -> Option<Gone> {
+        let of_pod = || self.pod_deleted.load(Ordering::Relaxed).then_some(Gone::Pod);
+        self.node_deleted.load(Ordering::Relaxed).then_some(Gone::Node).or_else(of_pod)
     }
 
     fn victim(&self, uid: &str) -> Victim {

@@ -396,6 +396,33 @@ async fn nothing_is_sent_for_a_node_that_was_deleted() {
 }
 
 #[tokio::test]
+async fn nothing_is_sent_for_a_pod_that_was_deleted_unless_it_is_there_all_the_same() {
+    let truth = Truth::unbound();
+    for (is_there, outcome, calls) in [(false, BindOutcome::PodDeleted, 0), (true, BindOutcome::Bound, 1)] {
+        let mut rig = truth.rig().await;
+        let bound = truth.clone();
+        let server = Server::start(move |_| {
+            bound.bind("n1");
+            Act::Json(json!({}))
+        })
+        .await;
+        rig.configure(settings(&server.url(), SHORT * 20));
+        rig.gate.shut();
+        rig.bind(1);
+        rig.cluster.pod_deleted.store(true, Ordering::Relaxed);
+        if is_there {
+            truth.unbind()
+        } else {
+            truth.code(404)
+        }
+        rig.gate.lease_until(tokio::time::Instant::now() + Duration::from_secs(60));
+        rig.gate.admit();
+        assert_eq!([rig.outcome().await, rig.outcome().await], [BindOutcome::Unknown, outcome]);
+        assert_eq!(server.asked().len(), calls);
+    }
+}
+
+#[tokio::test]
 async fn a_call_without_an_answer_for_a_node_that_was_deleted_since_may_land_for_a_while() {
     let truth = Truth::unbound();
     let mut rig = truth.rig_that_waits((Duration::from_mins(1), LANDS_WITHIN)).await;

@@ -18,7 +18,7 @@ use super::wire::{BindVisitor, bind_request};
 use berth_cluster::bind::{BindRequest, Found, read_back};
 use berth_cluster::lease::Gate;
 use berth_cluster::paced::Paced;
-use berth_cluster::recheck::{Recheck, Shown};
+use berth_cluster::recheck::{Gone, Recheck, Shown};
 use berth_cluster::write::Meaning;
 use berth_core::io::{BindOutcome, ExtenderError, ExtenderErrorKind};
 use futures::FutureExt;
@@ -166,12 +166,14 @@ impl ExtenderBind<'_> {
     async fn run(&self, unknown: impl FnOnce() + Send) -> Option<BindOutcome> {
         let why = loop {
             self.wait_for_gate().await;
-            let Err(failure) = self.call().await else { return self.confirm(unknown).await };
+            let Err(failure) = self.call(false).await else { return self.confirm(unknown).await };
             let message = failure.error.message.to_string();
             match meaning(&failure) {
                 Meaning::Unknown => break message,
                 Meaning::NotSent if self.ticket.is_revoked() || self.closing.is_cancelled() => return None,
-                Meaning::NotSent if !self.recheck.is_same_node(self.request) => return Some(self.node_gone()),
+                Meaning::NotSent if self.is_gone(Gone::Node) => return Some(self.node_gone()),
+                // The pod says how it ended.
+                Meaning::NotSent if self.is_gone(Gone::Pod) => break message,
                 // Without leadership the bind waits for it.
                 Meaning::NotSent if !self.gate.is_open() => {}
                 _ => return Some(BindOutcome::Refused { code: None, message }),
@@ -184,7 +186,12 @@ impl ExtenderBind<'_> {
         Some(self.settle().await)
     }
 
-    async fn call(&self) -> Result<(), Failure> {
+    fn is_gone(&self, what: Gone) -> bool {
+        self.recheck.gone(self.request) == Some(what)
+    }
+
+    /// `was_read`: the pod was just read, and was not bound.
+    async fn call(&self, was_read: bool) -> Result<(), Failure> {
         let BindRequest { pod, node, .. } = self.request;
         let extender = (self.find)()?;
         let payload = bind_request(&pod.key.namespace, &pod.key.name, &pod.uid, node);
@@ -195,7 +202,8 @@ impl ExtenderBind<'_> {
         let may_go = || {
             !self.closing.is_cancelled()
                 && self.gate.is_open()
-                && self.recheck.is_same_node(self.request)
+                && !self.is_gone(Gone::Node)
+                && (was_read || !self.is_gone(Gone::Pod))
                 && self.ticket.send()
         };
         let ask = VerbCall { verb: Verb::Bind, pod: &pod.uid, payload, visit: BindVisitor::default(), may_go: &may_go };
@@ -292,7 +300,7 @@ impl ExtenderBind<'_> {
             // A call without an answer may still be under way at the extender.
             let is_late = asked >= sent.last + self.bound_within;
             let closes = self.closing.is_cancelled();
-            if closes || !self.recheck.is_same_node(self.request) {
+            if closes || self.is_gone(Gone::Node) {
                 if is_late {
                     return if closes { self.not_bound(sent.last.elapsed()) } else { self.node_gone() };
                 }
@@ -323,7 +331,7 @@ impl ExtenderBind<'_> {
 
     /// Makes the same call once more. Says how the bind has ended, if that is definite: never while an earlier call may land.
     async fn call_again(&self, sent: &mut Sent, may_land: bool) -> Option<BindOutcome> {
-        let result = self.call().await;
+        let result = self.call(true).await;
         sent.last = Instant::now();
         let failure = match result {
             Ok(()) => {

@@ -9,7 +9,7 @@ use super::store::ObjectStore;
 use berth_api::NodePayload;
 use berth_cluster::bind::{BindRequest, WorkerId};
 use berth_cluster::lease::Gate;
-use berth_cluster::recheck::{Recheck, Shown};
+use berth_cluster::recheck::{Gone, Recheck, Shown};
 use berth_core::io::Input;
 use berth_core::model::PodKey;
 use berth_testing::{Asked, Reply, Scripted};
@@ -241,6 +241,7 @@ pub(super) fn local() -> AddressPolicy {
 #[derive(Default)]
 pub(super) struct Cluster {
     pub(super) node_deleted: AtomicBool,
+    pub(super) pod_deleted: AtomicBool,
     /// Whether binds are shown late, or never.
     pub(super) blind: AtomicBool,
     /// What it shows of each pod, if not what was wanted.
@@ -252,9 +253,10 @@ pub(super) struct Cluster {
 }
 
 impl Recheck for Cluster {
-    fn is_same_node(&self, _: &BindRequest) -> bool {
+    fn gone(&self, _: &BindRequest) -> Option<Gone> {
         assert!(!self.panics_before.swap(false, Ordering::Relaxed), "a panic for the test");
-        !self.node_deleted.load(Ordering::Relaxed)
+        let of_pod = || self.pod_deleted.load(Ordering::Relaxed).then_some(Gone::Pod);
+        self.node_deleted.load(Ordering::Relaxed).then_some(Gone::Node).or_else(of_pod)
     }
 
     fn shown(&self, request: &BindRequest) -> Shown {

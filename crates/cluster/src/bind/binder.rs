@@ -5,7 +5,7 @@ use super::schedule::{Item, Schedule};
 use super::unknown::{Open, Unknown};
 use super::{BindLoad, BindRequest, BindResult, Deliver, Leftover, Options, Paused, WorkerId};
 use crate::lease::Gate;
-use crate::recheck::Recheck;
+use crate::recheck::{Gone, Recheck};
 use crate::write::{Counters, Jobs, Link, Meaning, Pool, WriteError, lock, wait_until};
 use berth_core::io::{AttemptId, BindOutcome, Input};
 use berth_core::model::Str;
@@ -294,13 +294,12 @@ impl Shared {
     }
 
     async fn try_first(&self, item: &mut Item) -> Step {
-        if self.recheck.is_same_node(&item.request) {
-            self.post(item).await
-        } else if item.doubt.is_some() {
+        match self.recheck.gone(&item.request) {
+            None => self.post(item).await,
             // An earlier request may have bound the pod there: it is read back.
-            Step::Open(None)
-        } else {
-            self.node_gone(item, Instant::now())
+            Some(Gone::Node) if item.doubt.is_some() => Step::Open(None),
+            Some(Gone::Node) => self.node_gone(item, Instant::now()),
+            Some(Gone::Pod) => self.try_again(item).await,
         }
     }
 
@@ -310,7 +309,7 @@ impl Shared {
             Found::Settled(outcome) => Step::Done(outcome),
             Found::Unread => Step::Open(None),
             Found::Unbound if self.lock().closed => Step::Open(None),
-            Found::Unbound if !self.recheck.is_same_node(&item.request) => self.node_gone(item, asked),
+            Found::Unbound if self.recheck.gone(&item.request) == Some(Gone::Node) => self.node_gone(item, asked),
             Found::Unbound => self.post(item).await,
         }
     }

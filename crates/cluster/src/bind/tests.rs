@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::lease::Gate;
-use crate::recheck::{Recheck, Unchanged};
+use crate::recheck::{Gone, Recheck, Unchanged};
 use crate::scripted::{Asked, Cluster, Inputs, Reply, Scripted, inbox, open, pod, until};
 use berth_core::io::{BindOutcome, Input};
 use serde_json::json;
@@ -387,9 +387,9 @@ async fn binds_wait_out_an_api_server_that_is_away() {
 struct Panics(AtomicBool);
 
 impl Recheck for Panics {
-    fn is_same_node(&self, _: &BindRequest) -> bool {
+    fn gone(&self, _: &BindRequest) -> Option<Gone> {
         assert!(self.0.swap(true, Ordering::Relaxed), "a panic that the test wants");
-        true
+        None
     }
 }
 
@@ -469,6 +469,34 @@ async fn a_bind_that_waits_out_a_pause_is_not_sent_to_a_node_that_was_deleted_me
     rig.delete_node();
     assert_eq!(rig.outcomes(1).await, [node_gone()]);
     assert_eq!(rig.server.requests().len(), 1);
+}
+
+/// The room of a pod that is gone may be another's by then.
+#[tokio::test]
+async fn a_bind_that_waits_out_a_pause_is_not_sent_for_a_pod_that_was_deleted_meanwhile() {
+    let gone = || Reply::status(404, "no such pod");
+    for (read, outcome, binds) in [
+        (gone as fn() -> Reply, BindOutcome::PodDeleted, 1),
+        (|| seen("p1", Some("n2")), BindOutcome::BoundElsewhere { node: "n2".into() }, 1),
+        // What the watch cannot show is there all the same.
+        (|| seen("p1", None), BindOutcome::Bound, 2),
+    ] {
+        let sent = AtomicBool::new(false);
+        let rig = Rig::new(quick(), move |asked| {
+            let reply = match (is_bind(&asked), is_bind(&asked) && sent.swap(true, Ordering::Relaxed)) {
+                (true, true) => Reply::status(201, ""),
+                (true, false) => Reply::status(429, "slow down").retry_after(1),
+                (false, _) => read(),
+            };
+            async move { reply }
+        })
+        .await;
+        rig.submit(W1, 1, "ns");
+        until("throttled", || rig.throttled() == 1 && rig.binder.pending().0 == 1).await;
+        rig.cluster.pod_deleted.store(true, Ordering::Relaxed);
+        assert_eq!(rig.outcomes(1).await, [outcome]);
+        assert_eq!((rig.server.count("POST", "/binding"), rig.server.count("GET", "/p1")), (binds, 1));
+    }
 }
 
 #[tokio::test]

@@ -126,6 +126,22 @@ fn two_profiles_are_two_states() {
 
 #[test]
 #[ignore = "needs Chromium: make test-ui"]
+fn a_difference_is_two_states_of_what_is_placed() {
+    let folder = Folder::new("diff");
+    let profile = format!("{}/examples/profiles/binpack.yaml", env!("CARGO_MANIFEST_DIR"));
+    let page = page(&folder, &["diff", "-f", &profile, "--manifests", QUICKSTART]);
+    let mut browser = Browser::start("diff", 1200, 1000);
+    browser.open(&page, "#pod=shop%2Fgateway");
+    let states = browser.value("[...document.querySelectorAll('#states button')].map((button) => button.textContent)");
+    assert_eq!(states, json!(["Present profiles", "Changed profiles", "Change"]));
+    assert!(browser.text("#detail").contains("would be placed on"), "{}", browser.text("#detail"));
+    assert_eq!(browser.value("document.querySelector('#timeline').hidden"), true);
+    keep_picture(&mut browser, "diff-light.png");
+    browser.assert_no_trouble();
+}
+
+#[test]
+#[ignore = "needs Chromium: make test-ui"]
 fn the_policy_is_in_force() {
     let folder = Folder::new("policy");
     let page = page(&folder, &["explain", "-f", QUICKSTART, "--pod", "batch/train"]);

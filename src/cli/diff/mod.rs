@@ -6,8 +6,9 @@ use super::Answer;
 use super::inputs::{self, Inputs};
 use super::live::{self, ClusterArgs, SourceArgs};
 use super::output::{self, Format};
+use super::page;
 use berth_core::profile::CompiledProfile;
-use berth_simulate::{self as simulate, Comparison, Replay, ReplayDifference, serving};
+use berth_simulate::{self as simulate, Comparison, Options, Replay, ReplayDifference, serving};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -46,6 +47,10 @@ pub(super) struct Args {
     /// Fixes how ties between equally good nodes are broken.
     #[arg(long, default_value_t = 0, value_name = "N")]
     seed: u64,
+    /// Also write a page for a browser: a map of the nodes with the placed pods as the present and as the changed profiles place them,
+    /// and of each waiting pod where it would go, and why. One file, which loads nothing.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// The form of the answer.
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
@@ -137,14 +142,21 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Answer> {
         }
     }
     output::notes(&notes);
-    let waiting = [&present, &changed].map(|profiles| simulate::run(&cluster, profiles, args.seed).report);
+    // A page shows why; without one no step is kept.
+    let options = || Options { seed: args.seed, record: args.html.is_some(), ..Options::default() };
+    let [first, second] = [&present, &changed].map(|profiles| simulate::run_with(&cluster, profiles, options()));
     let names = ["present".to_owned(), "changed".to_owned()];
     let replay = Replay::new(&cluster, &[&*present, &*changed].concat());
-    let placed = [&present, &changed].map(|profiles| replay.run(profiles, args.seed));
-    let placed = ReplayDifference::new(&replay, &placed[0], &placed[1]);
+    let sides = [&present, &changed].map(|profiles| replay.run(profiles, args.seed));
+    let placed = ReplayDifference::new(&replay, &sides[0], &sides[1]);
     let crossed = args.limits.crossed(&placed);
-    let difference = Difference { waiting: simulate::compare(names, &waiting[0], &waiting[1]), placed, crossed };
+    let waiting = simulate::compare(names, &first.report, &second.report);
+    let difference = Difference { waiting, placed, crossed };
     output::answer(args.output, &difference, |out| text::write(out, &difference))?;
+    if let Some(file) = &args.html {
+        let sides = page::Sides { waiting: [&first, &second], replay: &replay, placed: [&sides[0], &sides[1]] };
+        page::write(file, &page::diffed(&cluster, &changed, &sides, &notes))?;
+    }
     Ok(if difference.gets_worse() { Answer::No } else { Answer::Done })
 }
 

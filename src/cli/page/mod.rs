@@ -5,6 +5,7 @@
 //!  data       what the page shows, as columns of numbers and one table of texts
 //!  answers    pods judged for it, those alike once
 //!  simulated  a run, or two runs compared
+//!  diffed     what changed profiles would do to what is placed and to what waits
 //!  explained  pending pods as they are now
 //!  document   the file: shell, style, script, and the policy that allows nothing else
 //!  assets/    what the browser runs; one file for each part
@@ -15,6 +16,7 @@
 
 mod answers;
 mod data;
+mod diffed;
 mod document;
 mod explained;
 mod simulated;
@@ -23,6 +25,7 @@ mod simulated;
 mod tests;
 
 pub(super) use data::Data;
+pub(super) use diffed::{Sides, diffed};
 pub(super) use explained::explained;
 pub(super) use simulated::{compared, simulated};
 

@@ -21,10 +21,15 @@ pub(in crate::cli) fn simulated(
     add_reports(&mut data, &outcome.report);
     add_events(&mut data, outcome);
     figures(&mut data, &outcome.report);
-    let mut judged = Judged::new(cluster, profiles, outcome.report.pods.len());
-    judge_placed(&mut data, &mut judged, outcome);
-    judge_unplaced(&mut data, &judged, outcome);
+    judge(&mut data, cluster, profiles, outcome);
     data.headed("berth simulate", headline, notes)
+}
+
+/// Judges the pods of a run that was recorded.
+pub(super) fn judge(data: &mut Data, cluster: &Cluster, profiles: &[Arc<CompiledProfile>], outcome: &Outcome) {
+    let mut judged = Judged::new(cluster, profiles, outcome.report.pods.len());
+    judge_placed(data, &mut judged, outcome);
+    judge_unplaced(data, &judged, outcome);
 }
 
 /// The page of two runs over the same pods, of which `names` say what each was run with: where the second places otherwise.
@@ -47,9 +52,7 @@ pub(in crate::cli) fn compared(
     add_reports(&mut data, &second.report);
     leave(&mut data, second);
     figures(&mut data, &second.report);
-    let mut judged = Judged::new(cluster, profiles, second.report.pods.len());
-    judge_placed(&mut data, &mut judged, second);
-    judge_unplaced(&mut data, &judged, second);
+    judge(&mut data, cluster, profiles, second);
     data.headed("berth simulate", &format!("{} instead of {}", names[1], names[0]), notes)
 }
 
@@ -70,7 +73,7 @@ fn add_reports(data: &mut Data, report: &Report) {
     }
 }
 
-fn fate(pod: &PodReport) -> Shown {
+pub(super) fn fate(pod: &PodReport) -> Shown {
     match pod.fate {
         Fate::Placed => Shown::Placed,
         Fate::Unschedulable => Shown::Unschedulable,

@@ -1,9 +1,9 @@
 use super::data::Data;
-use super::{compared, document, explained, simulated};
-use berth_core::model::{Labels, Pod, PodKey, Requests, Usage, ZONE};
+use super::{Sides, compared, diffed, document, explained, simulated};
+use berth_core::model::{LabelSelector, Labels, Pod, PodKey, Requests, Usage, ZONE};
 use berth_core::profile::CompiledProfile;
 use berth_core::testing::{node, pod, shape_of};
-use berth_simulate::{Cluster, Options, Outcome, run, run_with};
+use berth_simulate::{Cluster, Options, Outcome, Replay, run, run_with};
 use proptest::prelude::*;
 use serde_json::Value;
 use std::sync::Arc;
@@ -205,6 +205,35 @@ fn two_runs_are_a_before_and_an_after() {
     // The same profile under two names places alike.
     assert_eq!(data["pods"]["from"], data["pods"]["to"]);
     assert_eq!(data["events"], Value::Null);
+}
+
+/// The changed profile places on the one node that has a label.
+#[test]
+fn a_difference_shows_placed_pods_placed_anew_and_says_where_waiting_ones_would_go() {
+    let mut cluster = small();
+    cluster.nodes[1].labels = [("pool", "other")].into_iter().collect();
+    cluster.pods.push(Pod { node_name: Some("n2".into()), ..pod("wide", shape_of(3000, GIB)) });
+    let present = profiles("default");
+    let selector = LabelSelector::from(&cluster.nodes[1].labels);
+    let mut changed = profiles("default");
+    Arc::make_mut(&mut changed[0]).node_selector = Some(selector);
+    let waiting = [recorded(&cluster, &present), recorded(&cluster, &changed)];
+    let replay = Replay::new(&cluster, &present);
+    let placed = [replay.run(&present, 0), replay.run(&changed, 0)];
+    let sides = Sides { waiting: [&waiting[0], &waiting[1]], replay: &replay, placed: [&placed[0], &placed[1]] };
+    let data = data_of(&written(&diffed(&cluster, &changed, &sides, &["a note".to_owned()])));
+    // a, b, big, running, wide: of the waiting ones none is on a node.
+    assert_eq!(data["pods"]["fate"], serde_json::json!([7, 2, 2, 1, 2]), "{data}");
+    assert_eq!(data["pods"]["to"], serde_json::json!([-1, -1, -1, 1, -1]));
+    let from = data["pods"]["from"].as_array().unwrap();
+    assert_eq!(from[..3], [-1, -1, -1].map(Value::from));
+    assert!(from[3..].iter().all(|node| *node != -1) && from[3] != from[4], "{from:?}");
+    let message = |row: usize| text(&data, &data["pods"]["message"][row]);
+    assert!(message(0).starts_with("would be placed on n2; "), "{}", message(0));
+    assert!(message(1).contains("Insufficient cpu.; with the present profiles on n"), "{}", message(1));
+    assert!(message(2).ends_with("; the same with the present profiles"), "{}", message(2));
+    assert!(message(4).contains("Insufficient cpu"), "{}", message(4));
+    assert_ne!(data["pods"]["answer"][2], Value::from(-1), "why it fits nowhere");
 }
 
 #[test]

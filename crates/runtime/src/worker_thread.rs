@@ -291,12 +291,16 @@ impl WorkerThread {
 
     /// Says which attempt was the slowest since this was last asked: a line a second at most, whatever tenants and extenders do.
     fn log_slowest(&mut self) {
-        let Some(SlowAttempt { pod, total, deciding, afterwards, others }) = self.worker.take_slowest() else { return };
+        let Some(slowest) = self.worker.take_slowest() else { return };
+        let SlowAttempt { pod, total, deciding, parts, afterwards, others } = slowest;
         tracing::info!(
             profile = %self.handle.name,
             %pod,
             total_ms = total.as_millis(),
             deciding_ms = deciding.as_millis(),
+            pre_filter_ms = parts.pre_filter.as_millis(),
+            filter_ms = parts.filter.as_millis(),
+            score_ms = parts.score.as_millis(),
             afterwards_ms = afterwards.as_millis(),
             others,
             "slow attempt"

@@ -309,6 +309,7 @@ impl Shared {
             Found::Settled(outcome) => Step::Done(outcome),
             Found::Unread => Step::Open(None),
             Found::Unbound if self.lock().closed => Step::Open(None),
+            Found::Unbound if item.refused.is_some() => self.end(item, asked),
             Found::Unbound if self.recheck.gone(&item.request) == Some(Gone::Node) => self.node_gone(item, asked),
             Found::Unbound => self.post(item).await,
         }
@@ -380,26 +381,27 @@ impl Shared {
         read_back(&self.link.client, self.link.answer_limit(), &item.request).await
     }
 
-    /// Ends a bind whose node was deleted, or made anew under its name, since it was judged. `unbound`: when the pod was
-    /// not bound; an earlier request may land for a while.
-    fn node_gone(&self, item: &Item, unbound: Instant) -> Step {
+    /// Ends a bind whose node was deleted, or made anew under its name, since it was judged. `unbound`: when the pod was not bound.
+    fn node_gone(&self, item: &mut Item, unbound: Instant) -> Step {
         let BindRequest { pod, node, .. } = &item.request;
-        match item.doubt.map(|given_up| self.link.over(given_up)) {
-            Some(over) if unbound < over => Step::Open(Some(over)),
-            _ => {
-                tracing::info!(pod = %pod.key, %node, "not bound: the node was deleted or replaced");
-                let message =
-                    format!("node {node} was deleted, or replaced by another one of its name, after it was chosen");
-                Step::Done(BindOutcome::Refused { code: None, message })
-            }
-        }
+        tracing::info!(pod = %pod.key, %node, "not bound: the node was deleted or replaced");
+        let message = format!("node {node} was deleted, or replaced by another one of its name, after it was chosen");
+        item.refused = Some(BindOutcome::Refused { code: None, message });
+        self.end(item, unbound)
     }
 
-    /// A refusal is definite only when no earlier request of the same bind can land any more.
-    fn refused(&self, item: &Item, error: WriteError) -> Step {
-        match item.doubt.map(|given_up| self.link.over(given_up)) {
-            Some(over) if Instant::now() < over => Step::Open(Some(over)),
-            _ => Step::Done(BindOutcome::Refused { code: error.code, message: error.message }),
+    fn refused(&self, item: &mut Item, error: WriteError) -> Step {
+        item.refused = Some(BindOutcome::Refused { code: error.code, message: error.message });
+        self.end(item, Instant::now())
+    }
+
+    /// Ends a bind that is refused. That is definite only where the pod was `unbound` when no earlier request of the same bind could land
+    /// any more. Until then it is read back and not sent again: others may have taken its room meanwhile.
+    fn end(&self, item: &mut Item, unbound: Instant) -> Step {
+        let over = item.doubt.map(|given_up| self.link.over(given_up));
+        match over.filter(|over| unbound < *over) {
+            None => item.refused.take().map_or(Step::Open(None), Step::Done),
+            over => Step::Open(over),
         }
     }
 

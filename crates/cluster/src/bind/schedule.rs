@@ -3,7 +3,7 @@
 //! Pure: time is an argument.
 
 use super::{BindRequest, Options, WorkerId, take_one};
-use berth_core::io::AttemptId;
+use berth_core::io::{AttemptId, BindOutcome};
 use berth_core::model::Str;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -42,11 +42,13 @@ pub(super) struct Item {
     pub(super) doubt: Option<Instant>,
     /// Whether the worker knows that the outcome is unknown.
     pub(super) reported: bool,
+    /// How it ends unless an earlier request is still carried out: it is refused, and not sent again.
+    pub(super) refused: Option<BindOutcome>,
 }
 
 impl Item {
     pub(super) fn new(worker: WorkerId, request: BindRequest) -> Self {
-        Self { worker, request, tries: 0, doubt: None, reported: false }
+        Self { worker, request, tries: 0, doubt: None, reported: false, refused: None }
     }
 
     pub(super) fn namespace(&self) -> &Str {

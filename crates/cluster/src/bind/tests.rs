@@ -286,6 +286,22 @@ async fn a_refusal_does_not_hide_a_request_that_may_still_land() {
     assert_eq!(rig.outcomes(2).await, [BindOutcome::Unknown, BindOutcome::Bound], "the first request landed late");
 }
 
+#[tokio::test]
+async fn a_bind_that_is_refused_while_an_earlier_request_may_land_is_not_sent_again() {
+    let rig = Rig::new(quick(), |asked| async move {
+        match (asked.number, is_bind(&asked)) {
+            (0, _) => Reply::hang().await,
+            (_, true) => Reply::status(403, "webhook says no"),
+            (_, false) => seen("p1", None),
+        }
+    })
+    .await;
+    rig.submit(W1, 1, "ns");
+    let refused = BindOutcome::Refused { code: Some(403), message: "webhook says no".into() };
+    assert_eq!(rig.outcomes(2).await, [BindOutcome::Unknown, refused]);
+    assert_eq!(rig.server.count("POST", "/binding"), 2);
+}
+
 /// Binds hang in namespaces whose path contains this, and land in all others.
 async fn hanging_in(options: Options, namespaces: &'static str) -> Rig {
     Rig::new(options, move |asked| async move {

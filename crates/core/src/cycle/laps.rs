@@ -1,4 +1,5 @@
 use crate::model::Time;
+use std::ops::Add;
 use std::time::Duration;
 
 /// What the parts of one attempt took; zero where it was not measured.
@@ -8,6 +9,18 @@ pub struct Laps {
     pub filter: Duration,
     /// PreScore included.
     pub score: Duration,
+}
+
+impl Add for Laps {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            pre_filter: self.pre_filter + other.pre_filter,
+            filter: self.filter + other.filter,
+            score: self.score + other.score,
+        }
+    }
 }
 
 /// Tells how much time has passed, if somebody gave it a clock.

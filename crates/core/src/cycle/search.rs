@@ -233,8 +233,9 @@ impl Scheduler {
         }
         let cx = PluginContext { profile: &self.profile, ledger };
         let class = self.classes.for_look(cx, &pod.shape, std::mem::take(&mut self.unfinished));
-        let checks = prepare(cx, &mut self.tables, pod, &class.resolved, work)?;
+        let checks = prepare(cx, &mut self.tables, pod, &class.resolved, work);
         self.laps.pre_filter += watch.lap();
+        let checks = checks?;
 
         if let Some(node) = nominated.and_then(|name| try_nominated(&checks, &mut class.rows, name)) {
             return Ok(match ExtenderFilterState::about_nominated(cx, pod, total, node) {
@@ -245,11 +246,13 @@ impl Scheduler {
 
         let candidates = checks.named.as_deref().unwrap_or(&self.nodes);
         let mut tally = Tally::new();
-        find_feasible(&checks, &mut class.rows, candidates, self.start, work, (&mut self.feasible, &mut tally))?;
+        let to = (&mut self.feasible, &mut tally);
+        let found = find_feasible(&checks, &mut class.rows, candidates, self.start, work, to);
+        self.laps.filter += watch.lap();
+        found?;
         if let Some(text) = checks.failure() {
             return Err(Stop::Failed(text));
         }
-        self.laps.filter += watch.lap();
         self.evaluations.filtered(&tally, self.feasible.len());
         self.start = (self.start + self.feasible.len() + tally.refused() as usize) % total;
         tally.add_many(Cause::NotNamed, (total - candidates.len()) as u32);
@@ -266,10 +269,11 @@ impl Scheduler {
             }
         }
         let placing = Placing::after(checks);
-        self.scorer.add_normalised(cx, class, &mut self.tables, &mut self.feasible, work)?;
+        let scored = self.scorer.add_normalised(cx, class, &mut self.tables, &mut self.feasible, work);
+        self.laps.score += watch.lap();
+        scored?;
         self.evaluations.scored(self.feasible.len());
         let chosen = choose(&self.feasible, &mut self.rng);
-        self.laps.score += watch.lap();
         Ok(placing.on(cx, &self.tables, pod, chosen))
     }
 

@@ -117,16 +117,22 @@ impl Worker {
     pub(super) fn attempt(&mut self, step: &mut Step<'_, impl LedgerAccess>, mut attempt: Attempt) {
         self.trying = Some(attempt.ticket.pod().clone());
         let sampled = self.is_sampled();
+        self.notes.begin_attempt();
+        let mut looks = 0;
         while attempt.conflicts <= COMMIT_RETRIES {
             let Self { scheduler, heaviest, .. } = self;
             let pod = attempt.ticket.pod();
             let clock = || step.ledger.elapsed();
-            let clock = sampled.then_some(&clock as &dyn Fn() -> Time);
-            let decide = |ledger: &_, work: &mut _| scheduler.decide_within(ledger, pod, work, clock);
+            let decide = |ledger: &_, work: &mut _| {
+                looks += 1;
+                // One hold is a millisecond at most. Whoever needs more may become slow, and the log has the parts of slow attempts.
+                let clock = (sampled || looks > 1).then_some(&clock as &dyn Fn() -> Time);
+                scheduler.decide_within(ledger, pod, work, clock)
+            };
             let Some((decision, version)) = look(step.ledger, heaviest, decide) else {
                 return self.give_up(step, attempt.ticket, TOO_LONG);
             };
-            self.note_decided(step, &mut attempt.ticket, &decision);
+            self.note_decided(step, &mut attempt.ticket, &decision, sampled);
             match self.act_on(step, attempt, decision, version) {
                 Some(again) => attempt = again,
                 None => return,

@@ -321,7 +321,7 @@ impl Worker {
         let Some((decision, version)) = found else { return self.give_up(step, attempt.ticket, TOO_LONG) };
         let again = match decision {
             Ok(decision) => {
-                self.note_decided(step, &mut attempt.ticket, &decision);
+                self.note_decided(step, &mut attempt.ticket, &decision, false);
                 self.act_on(step, attempt, decision, version)
             }
             Err(conflict) => self.conflicted(step, attempt, conflict),

@@ -130,13 +130,11 @@ impl Measures {
     }
 
     /// An attempt has decided; `laps` has its parts if it was a sampled one.
-    fn decided(&mut self, decision: &Decision, took: Duration, laps: Laps) {
+    fn decided(&mut self, decision: &Decision, took: Duration, laps: Option<Laps>) {
         if !matches!(decision, Decision::Ask(_)) {
             self.deciding.record(nanos(took));
         }
-        if laps == Laps::default() {
-            return;
-        }
+        let Some(laps) = laps else { return };
         let filtered = match decision {
             Decision::Place(_) | Decision::Ask(_) => Part::Filter,
             Decision::NoFit(_) => Part::FilterRefused,
@@ -172,16 +170,18 @@ impl Worker {
         self.measures.decided.is_multiple_of(SAMPLED)
     }
 
-    /// Notes that the attempt of `ticket` has decided.
+    /// Notes that the attempt of `ticket` has decided; `sampled` if its parts were measured from the beginning.
     pub(super) fn note_decided<L: LedgerAccess>(
         &mut self,
         step: &Step<'_, L>,
         ticket: &mut Ticket,
         decision: &Decision,
+        sampled: bool,
     ) {
         let now = self.lap(step);
         let laps = self.scheduler.take_laps();
-        self.measures.decided(decision, now.since(ticket.part_began()), laps);
+        self.notes.add_parts(ticket, laps);
+        self.measures.decided(decision, now.since(ticket.part_began()), sampled.then_some(laps));
         // What extenders take is part of deciding.
         if !matches!(decision, Decision::Ask(_)) {
             ticket.end_part(now);

@@ -1,10 +1,13 @@
 //! What is measured of attempts, with a clock that goes on whenever it is asked.
 
 use super::*;
+use crate::cycle::Laps;
 use crate::io::BindOutcome;
 use crate::ledger::Ledger;
+use crate::limits::WORK_PER_HOLD;
 use crate::testing::{node, pod, shape_of};
 use std::cell::{Cell, RefCell};
+use std::time::Duration;
 
 struct Ticking {
     ledger: RefCell<Ledger>,
@@ -106,6 +109,7 @@ fn the_log_is_told_of_slow_attempts_and_of_choices_where_it_wants_them() {
     worker.note_choices(true);
     worker.step(Time::ZERO, &mut Vec::new(), &ticking, &mut Vec::new());
     let slowest = worker.take_slowest().expect("120 ms are slow");
+    assert_eq!(slowest.parts, Laps::default(), "nobody asked for the time under the only hold");
     let millis = [slowest.total, slowest.deciding, slowest.afterwards].map(|part| part.as_millis());
     assert_eq!((&*slowest.pod.name, millis, slowest.others), ("a", [120, 60, 60], 1));
     assert_eq!(worker.take_slowest(), None);
@@ -120,4 +124,31 @@ fn the_log_is_told_of_slow_attempts_and_of_choices_where_it_wants_them() {
     ticking.write(|ledger| ledger.apply_pod(pod("c", shape_of(1, 1))));
     worker.step(Time::ZERO, &mut Vec::new(), &ticking, &mut Vec::new());
     assert!(worker.take_choices().is_empty());
+}
+
+/// More nodes than are judged under one hold of the lock.
+#[test]
+fn a_slow_attempt_has_its_parts_from_the_second_hold_on() {
+    let ticking = ticking(60);
+    ticking.write(|ledger| {
+        for i in 0..WORK_PER_HOLD + 100 {
+            ledger.apply_node(&node(&format!("n{i}"), 1_000, 1 << 30, 10));
+        }
+        ledger.apply_pod(pod("a", shape_of(1, 1)));
+    });
+    let mut profile = CompiledProfile::default_preset("test");
+    profile.sampling.percentage = 100;
+    let mut worker = Worker::new(Arc::new(profile), 1);
+    worker.step(Time::ZERO, &mut Vec::new(), &ticking, &mut Vec::new());
+    let SlowAttempt { parts, deciding, .. } = worker.take_slowest().expect("every look at the clock takes 60 ms");
+    let each = [parts.pre_filter, parts.filter, parts.score];
+    assert!(
+        each.iter().all(|part| !part.is_zero()) && each.iter().sum::<Duration>() < deciding,
+        "{parts:?} of {deciding:?}"
+    );
+    let measures = worker.snapshot(&ticking).measures;
+    assert!(
+        measures.by_part().all(|(point, _, times)| point == "Reserve" || count(times) == 0),
+        "not one of ten: {measures:?}"
+    );
 }

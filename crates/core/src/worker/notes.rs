@@ -1,6 +1,7 @@
 //! What the log says of attempts. The caller takes it and writes it: the core writes nothing.
 
 use super::{Step, Worker};
+use crate::cycle::Laps;
 use crate::ledger::{Committed, LedgerAccess};
 use crate::limits::{BEST_NODES_NOTED, SLOW_ATTEMPT};
 use crate::model::{PodKey, Str, Time};
@@ -14,6 +15,9 @@ pub struct SlowAttempt {
     pub total: Duration,
     /// Until a node was found or none, extenders included.
     pub deciding: Duration,
+    /// What its parts took, without the first hold of the ledger's lock, which is measured in one attempt of ten only. The rest of
+    /// `deciding` went into waiting for the lock, extenders, or other work of the machine.
+    pub parts: Laps,
     /// The commit, or the search for victims.
     pub afterwards: Duration,
     /// How many others took longer than [`SLOW_ATTEMPT`] as well.
@@ -36,8 +40,30 @@ pub struct Choice {
 #[derive(Debug, Default)]
 pub(super) struct Notes {
     slowest: Option<SlowAttempt>,
+    /// The pod that was decided for last of those whose parts were measured, by uid, and what they took in this attempt.
+    parts: Option<(Str, Laps)>,
     wants_choices: bool,
     choices: Vec<Choice>,
+}
+
+impl Notes {
+    pub(super) fn begin_attempt(&mut self) {
+        self.parts = None;
+    }
+
+    /// What the parts of a decision took, zero where nothing was measured.
+    pub(super) fn add_parts(&mut self, ticket: &Ticket, laps: Laps) {
+        if laps == Laps::default() {
+            return;
+        }
+        let uid = &ticket.pod().uid;
+        let earlier = self.parts_of(uid);
+        self.parts = Some((uid.clone(), earlier + laps));
+    }
+
+    fn parts_of(&self, uid: &str) -> Laps {
+        self.parts.as_ref().filter(|(own, _)| **own == *uid).map(|(_, laps)| *laps).unwrap_or_default()
+    }
 }
 
 impl Worker {
@@ -73,6 +99,7 @@ impl Worker {
         if total <= SLOW_ATTEMPT {
             return;
         }
+        let parts = self.notes.parts_of(&ticket.pod().uid);
         let others = self.notes.slowest.as_ref().map_or(0, |slowest| slowest.others + 1);
         match &mut self.notes.slowest {
             Some(slowest) if slowest.total >= total => slowest.others = others,
@@ -81,6 +108,7 @@ impl Worker {
                     pod: ticket.pod().key.clone(),
                     total,
                     deciding: ticket.part_began().since(ticket.tried_at()),
+                    parts,
                     afterwards: now.since(ticket.part_began()),
                     others,
                 });

@@ -282,7 +282,9 @@ impl Worker {
             };
             let node = if let Outcome::Evict(plan) = &outcome { Some(ledger.nodes().name(plan.node)) } else { None };
             let lost_to = node.and_then(|_| preemptions.lost_to(ledger, pod));
-            let pending = ledger.pending_preemption(&pod.uid).map(|pending| node == Some(&pending.node));
+            // On a node that was deleted nothing comes of it, however long the victims stay.
+            let pending = ledger.pending_preemption(&pod.uid).filter(|on| ledger.nodes().find(&on.node).is_some());
+            let pending = pending.map(|pending| node == Some(&pending.node));
             Some(Ok((outcome, lost_to, pending)))
         });
         let Some((found, _)) = found else {

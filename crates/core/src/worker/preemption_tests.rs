@@ -494,6 +494,31 @@ fn a_nomination_ends_where_preemption_helps_no_more_85677() {
     assert_eq!(bench.binds.len(), 1, "what is left is for whoever fits");
 }
 
+/// The victims of a node that is gone stay until somebody collects them.
+#[test]
+fn a_nomination_ends_where_its_node_was_deleted_under_the_victims() {
+    let mut bench = Bench::full(&["a"]);
+    bench.seen(|ledger| ledger.apply_node(&node("small", 1000, 64 << 30, 110)));
+    bench.waits("high", 4, 10);
+    bench.settle(0);
+    let asked = bench.ended(EvictionOutcome::Done);
+    assert_eq!(bench.nominated("high").as_deref(), Some("a"));
+    bench.seen(|ledger| ledger.delete_node("a"));
+    bench.settle(0);
+    bench.later(BACKOFF);
+    bench.settle(0);
+    assert_eq!(
+        (bench.nominated("high"), bench.last_report().1),
+        (None, &NominatedNode::Clear),
+        "{:?}",
+        bench.last_report()
+    );
+    for victim in &asked.victims {
+        bench.deleted(victim);
+    }
+    bench.settle(0);
+}
+
 #[test]
 fn a_deleted_preemptor_leaves_no_nomination() {
     let mut bench = Bench::full(&["a"]);

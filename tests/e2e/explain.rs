@@ -142,6 +142,31 @@ fn contexts_namespaces_and_help_are_kubectl_s() {
     assert!(suggested.contains("explain"), "{suggested}");
 }
 
+/// kubectl asks for what may come next, and the cluster has the names.
+#[test]
+fn names_of_pods_nodes_profiles_and_namespaces_are_completed() {
+    let world = World::with("completed", &json!({}), 1);
+    let kubectl = Kubectl::new(world.plane, "completed");
+    for name in ["big", "huge"] {
+        world.pod(name, "6", |_| {});
+        world.unschedulable(name);
+    }
+    world.pod("placed", "1m", |_| {});
+    world.bound("placed");
+    let suggested = |words: &[&str]| {
+        let said = kubectl.says(&[&["__complete", "berth"], words].concat());
+        said.lines().take_while(|line| !line.starts_with(':')).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(suggested(&["explain", "-n", "completed", ""]), ["big", "huge"], "what waits");
+    assert_eq!(suggested(&["explain", "-n", "completed", "h"]), ["huge"]);
+    assert_eq!(suggested(&["explain", "--pod", "completed/"]), ["completed/big", "completed/huge"]);
+    let node = world.node_name("0");
+    assert_eq!(suggested(&["drain-check", &node]), [node.as_str()]);
+    assert_eq!(suggested(&["explain", "big", "-n", "completed", "--node", &node]), [node.as_str()]);
+    assert_eq!(suggested(&["shadow", "report", "complete"]), ["completed"]);
+    assert_eq!(suggested(&["explain", "-n", "complete"]), ["completed"]);
+}
+
 const ROLE: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
 
 /// An account that may list these resources, and its kubeconfig.

@@ -215,4 +215,8 @@ fn as_a_plugin_of_kubectl_it_calls_itself_kubectl_berth() {
     let suggested = stdout(&run(&completer, &["expl"]));
     let lines: Vec<&str> = suggested.lines().collect();
     assert!(lines[0].starts_with("explain\t") && lines[1] == ":4", "{suggested}");
+    // No cluster, no names, and no error that would end up in the command line.
+    let nowhere = run(&completer, &["explain", "--kubeconfig", "/nowhere", ""]);
+    assert!(nowhere.status.success() && nowhere.stderr.is_empty(), "{nowhere:?}");
+    assert_eq!(stdout(&nowhere), ":4\n");
 }

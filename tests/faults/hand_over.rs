@@ -6,7 +6,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use berth_lab::{Operator, for_each};
 
 use crate::cluster::namespace;
+use crate::holds::{Holds, shown};
 use crate::limit::{ALONE, HANDED_OVER, TAKEN_OVER, check};
+use crate::load::LOADED;
 use crate::objects::{pod, pod_path};
 use crate::stage::{End, Stage};
 use crate::{LATER, Scale};
@@ -20,6 +22,12 @@ const TIMES: usize = 3;
 /// What audits may take of a core.
 const MOST_OF_A_CORE: f64 = 0.01;
 
+/// How long a page for debugging may hold the lock of nodes and pods, in microseconds.
+const LONGEST_HOLD: u64 = 1_000;
+
+/// Reads of pages for debugging, all pages together.
+const PAGES_READ: usize = 500;
+
 #[test]
 fn a_leader_of_a_large_cluster_hands_over() {
     // How many pods are on the nodes.
@@ -32,6 +40,9 @@ fn a_leader_of_a_large_cluster_hands_over() {
     let share = audit_share(&mut stage);
     println!("audit: {:.2} % of a core, five minutes from one to the next", share * 100.0);
     assert!(share <= MOST_OF_A_CORE, "{share}");
+    let held = held_by_pages(&mut stage);
+    println!("pages for debugging: the longest hold of the lock in {PAGES_READ} reads: {}", shown(held));
+    assert!(held <= Some(LONGEST_HOLD), "{held:?}");
     stage.load.flow(true);
     let measured = [
         ("hand-over: SIGTERM", End::Told, HANDED_OVER),
@@ -100,4 +111,19 @@ fn audit_share(stage: &mut Stage) -> f64 {
     let otherwise = (before.cpu - first.cpu) / (before.at - first.at).max(1.0);
     println!("audit: it lasted {:.1} s; the operator takes {otherwise:.4} of a core otherwise", last.took);
     ((last.cpu - before.cpu) - otherwise * (last.at - before.at)) / INTERVAL
+}
+
+/// What held the lock of nodes and pods for longest while pages for debugging were read: the upper end of its bucket in microseconds. The
+/// operator has nothing else to do meanwhile but its pages of metrics.
+fn held_by_pages(stage: &mut Stage) -> Option<u64> {
+    let operator = stage.leader();
+    let holds = || Holds::read(&operator.page("/metrics").unwrap().1);
+    let before = holds();
+    let of_profile = format!("/debug/queue?profile={LOADED}&limit=500");
+    let pages = ["/statusz", "/flagz", "/configz", "/debug/queue", &of_profile, "/debug/shadow", "/debug/audit"];
+    for path in pages.iter().cycle().take(PAGES_READ) {
+        let (status, text) = operator.debug_page(path).unwrap();
+        assert_eq!(status, 200, "{path}: {text}");
+    }
+    holds().longest_since(&before)
 }

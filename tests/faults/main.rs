@@ -14,6 +14,8 @@ mod checker;
 #[path = "../e2e/cluster.rs"]
 mod cluster;
 mod hand_over;
+#[path = "../hostile/holds.rs"]
+mod holds;
 mod kubelets;
 #[expect(dead_code, reason = "the end-to-end tests use the rest")]
 #[path = "../e2e/limit.rs"]

@@ -20,11 +20,11 @@ const READY_LIMIT: Duration = Duration::from_mins(1);
 const METRICS_AGE: Duration = Duration::from_millis(1_200);
 
 const HTTP_FLAG: &str = "--http-address";
+const DEBUG_FLAG: &str = "--debug-address";
 
 /// Flags of the Deployment that get another value here: many operators share this machine, and tests read metrics without
 /// a token. Each can be given all the same.
-const REPLACED: [&str; 3] =
-    ["--probe-address=127.0.0.1:0", "--debug-address=127.0.0.1:0", "--metrics-authorization=false"];
+const REPLACED: [&str; 2] = ["--probe-address=127.0.0.1:0", "--metrics-authorization=false"];
 
 /// Which operator to run, and as what.
 #[derive(Debug, Clone)]
@@ -68,6 +68,8 @@ pub struct Operator {
     pub process: Managed,
     /// `http://127.0.0.1:PORT` of its `/livez`, `/readyz` and `/metrics`.
     pub http: String,
+    /// The same of its pages for debugging.
+    pub debug: String,
     /// What it was given at its start to be known by; no other process has the same.
     pub token: String,
 }
@@ -83,13 +85,22 @@ impl Operator {
         if path == "/metrics" {
             std::thread::sleep(METRICS_AGE);
         }
+        Self::get(&format!("{}{path}", self.http), token)
+    }
+
+    /// As [`Self::page`], of its pages for debugging.
+    pub fn debug_page(&self, path: &str) -> Result<(u16, String)> {
+        Self::get(&format!("{}{path}", self.debug), None)
+    }
+
+    fn get(url: &str, token: Option<&str>) -> Result<(u16, String)> {
         let agent = ureq::Agent::config_builder()
             .proxy(None)
             .http_status_as_error(false)
             .timeout_global(Some(Duration::from_secs(10)))
             .build()
             .new_agent();
-        let mut request = agent.get(format!("{}{path}", self.http));
+        let mut request = agent.get(url);
         if let Some(token) = token {
             request = request.header("Authorization", format!("Bearer {token}"));
         }
@@ -112,7 +123,7 @@ impl ControlPlane {
             .as_str()
             .with_context(|| format!("deployment {namespace}/{name} names no serviceAccountName"))?;
         let environment = environment(container, namespace, &options.pod_name, account)?;
-        let (args, http) = arguments(container, &environment, &options.args)?;
+        let (args, [http, debug]) = arguments(container, &environment, &options.args)?;
 
         let token = self.token_for(namespace, account)?;
         let cluster = if let Some(file) = &options.authority {
@@ -127,7 +138,7 @@ impl ControlPlane {
         command.envs(options.env.iter().cloned());
         command.current_dir(self.dir());
         let process = self.spawn(&options.pod_name, command)?;
-        Ok(Operator { process, http, token })
+        Ok(Operator { process, http, debug, token })
     }
 
     /// Waits until the operator is ready and leads; an error ends with the tail of its log.
@@ -177,28 +188,32 @@ fn environment(container: &Value, namespace: &str, pod_name: &str, account: &str
     Ok(resolved)
 }
 
-/// The container's arguments with `overrides` in force, and the URL of the operator's pages.
+/// The container's arguments with `overrides` in force, and the URLs of the operator's pages and of those for debugging.
 fn arguments(
     container: &Value,
     environment: &BTreeMap<String, String>,
     overrides: &[String],
-) -> Result<(Vec<String>, String)> {
+) -> Result<(Vec<String>, [String; 2])> {
     let flag_of = |argument: &str| argument.split('=').next().unwrap_or_default().to_owned();
     let mut overrides = overrides.to_vec();
-    if !overrides.iter().any(|argument| flag_of(argument) == HTTP_FLAG) {
-        let free = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?;
-        overrides.push(format!("{HTTP_FLAG}={free}"));
+    for flag in [HTTP_FLAG, DEBUG_FLAG] {
+        if !overrides.iter().any(|argument| flag_of(argument) == flag) {
+            let free = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?;
+            overrides.push(format!("{flag}={free}"));
+        }
     }
     for flag in REPLACED {
         if !overrides.iter().any(|argument| flag_of(argument) == flag_of(flag)) {
             overrides.push(flag.to_owned());
         }
     }
-    let http = overrides
-        .iter()
-        .find_map(|argument| argument.strip_prefix(HTTP_FLAG)?.strip_prefix('='))
-        .map(|address| format!("http://{address}"))
-        .with_context(|| format!("{HTTP_FLAG} must be given as {HTTP_FLAG}=HOST:PORT"))?;
+    let url = |flag: &str| {
+        let address = overrides.iter().find_map(|argument| argument.strip_prefix(flag)?.strip_prefix('='));
+        address
+            .map(|address| format!("http://{address}"))
+            .with_context(|| format!("{flag} must be given as {flag}=HOST:PORT"))
+    };
+    let urls = [url(HTTP_FLAG)?, url(DEBUG_FLAG)?];
     let replaced: Vec<String> = overrides.iter().map(|argument| flag_of(argument)).collect();
     let kept = container["args"]
         .as_array()
@@ -207,7 +222,7 @@ fn arguments(
         .filter_map(Value::as_str)
         .filter(|argument| !replaced.contains(&flag_of(argument)))
         .map(|argument| expand(argument, environment));
-    Ok((kept.chain(overrides.iter().cloned()).collect(), http))
+    Ok((kept.chain(overrides.iter().cloned()).collect(), urls))
 }
 
 /// Replaces each `$(NAME)` of a known variable, as a kubelet does; unknown ones stay.
@@ -230,9 +245,9 @@ mod tests {
         });
         let environment = environment(&container, "berth-system", "berth-0", "berth").unwrap();
         assert_eq!(environment["WHO"], "me in berth-system");
-        let overrides = ["--http-address=127.0.0.1:7".to_owned(), "--more=1".to_owned()];
-        let (args, http) = arguments(&container, &environment, &overrides).unwrap();
-        assert_eq!(http, "http://127.0.0.1:7");
+        let overrides = ["--http-address=127.0.0.1:7", "--debug-address=127.0.0.1:8", "--more=1"].map(str::to_owned);
+        let (args, urls) = arguments(&container, &environment, &overrides).unwrap();
+        assert_eq!(urls, ["http://127.0.0.1:7", "http://127.0.0.1:8"]);
         assert_eq!(
             args,
             [
@@ -240,9 +255,9 @@ mod tests {
                 "--state-namespace=berth-system",
                 "--qps=$(NONE)",
                 "--http-address=127.0.0.1:7",
+                "--debug-address=127.0.0.1:8",
                 "--more=1",
                 "--probe-address=127.0.0.1:0",
-                "--debug-address=127.0.0.1:0",
                 "--metrics-authorization=false"
             ]
         );

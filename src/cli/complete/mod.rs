@@ -1,6 +1,9 @@
 //! What may come next on kubectl's command line, in the form in which kubectl asks its plugins.
 
-use clap::Command;
+mod names;
+
+use clap::{Arg, Command};
+use names::Names;
 
 /// kubectl's directive: only what is listed, no file names.
 const LISTED_ONLY: &str = ":4";
@@ -8,28 +11,41 @@ const LISTED_ONLY: &str = ":4";
 /// kubectl's directive: file names as well.
 const FILES_TOO: &str = ":0";
 
-/// Completions of the last of `words`: one a line, followed by a tab and its description; the last line is the directive.
+/// Completions of the last of `words`: one a line, followed by a tab and its description; the last line is the directive. Names of
+/// objects are read from the cluster that the words are about.
 pub(super) fn suggestions(root: &Command, words: &[String]) -> Vec<String> {
+    suggestions_with(root, words, |names, before| names.read(root, before))
+}
+
+fn suggestions_with(root: &Command, words: &[String], read: impl Fn(Names, &[String]) -> Vec<String>) -> Vec<String> {
     let (last, before) = words.split_last().map_or(("", &[][..]), |(last, before)| (last.as_str(), before));
     let mut command = root;
     for word in before {
         command = command.find_subcommand(word).unwrap_or(command);
     }
     let takes_value = before.last().and_then(|word| option(command, word));
-    let mut lines: Vec<String> = match takes_value {
-        Some(arg) => arg.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect(),
-        None if last.starts_with('-') => flags(command),
-        None => subcommands(command),
+    let listed = |arg: &Arg| -> Vec<String> {
+        arg.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect()
+    };
+    let of_cluster = |arg: &Arg| Names::of(arg).map(|names| read(names, before));
+    let (mut lines, files): (Vec<String>, bool) = match takes_value {
+        Some(arg) => {
+            (of_cluster(arg).unwrap_or_else(|| listed(arg)), Names::of(arg).is_none() && listed(arg).is_empty())
+        }
+        None if last.starts_with('-') => (flags(command), false),
+        None => {
+            let names = command.get_positionals().next().and_then(of_cluster);
+            (subcommands(command).into_iter().chain(names.into_iter().flatten()).collect(), false)
+        }
     };
     lines.retain(|line| line.starts_with(last));
-    let files = takes_value.is_some_and(|arg| arg.get_possible_values().is_empty());
     lines.push(if files { FILES_TOO } else { LISTED_ONLY }.to_owned());
     lines
 }
 
 /// The option that `word` names, if it takes a value.
-fn option<'c>(command: &'c Command, word: &str) -> Option<&'c clap::Arg> {
-    let is = |arg: &&clap::Arg| {
+fn option<'c>(command: &'c Command, word: &str) -> Option<&'c Arg> {
+    let is = |arg: &&Arg| {
         let long = arg.get_long().is_some_and(|long| word.strip_prefix("--") == Some(long));
         let short = arg.get_short().is_some_and(|short| word.strip_prefix('-') == Some(short.encode_utf8(&mut [0; 4])));
         (long || short) && arg.get_action().takes_values()
@@ -39,7 +55,7 @@ fn option<'c>(command: &'c Command, word: &str) -> Option<&'c clap::Arg> {
 
 fn flags(command: &Command) -> Vec<String> {
     let shown = command.get_arguments().filter(|arg| !arg.is_hide_set());
-    let flag = |arg: &clap::Arg| Some(described(&format!("--{}", arg.get_long()?), arg.get_help()));
+    let flag = |arg: &Arg| Some(described(&format!("--{}", arg.get_long()?), arg.get_help()));
     shown.filter_map(flag).collect()
 }
 
@@ -62,7 +78,8 @@ mod tests {
 
     fn names(words: &[&str]) -> Vec<String> {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        let lines = suggestions(&Program::Plugin.command(), &words);
+        let read = |names: Names, _: &[String]| vec![format!("one of {names:?}"), "other".to_owned()];
+        let lines = suggestions_with(&Program::Plugin.command(), &words, read);
         lines.iter().map(|line| line.split('\t').next().unwrap_or_default().to_owned()).collect()
     }
 
@@ -76,6 +93,13 @@ mod tests {
         assert_eq!(names(&["explain", "--output", ""]), ["text", "json", LISTED_ONLY]);
         assert_eq!(names(&["explain", "-f", ""]), [FILES_TOO]);
         assert_eq!(names(&["explain", "zzz"]), [LISTED_ONLY]);
+        assert_eq!(names(&["explain", "o"]), ["one of Pods", "other", LISTED_ONLY]);
+        assert_eq!(names(&["explain", "--pod", ""]), ["one of PodsAndNamespaces", "other", LISTED_ONLY]);
+        assert_eq!(names(&["explain", "--node", "one"]), ["one of Nodes", LISTED_ONLY]);
+        assert_eq!(names(&["drain-check", "a", "one"]), ["one of Nodes", LISTED_ONLY], "and more of them");
+        assert_eq!(names(&["shadow", "report", "one"]), ["one of Profiles", LISTED_ONLY]);
+        assert_eq!(names(&["explain", "-n", "one"]), ["one of Namespaces", LISTED_ONLY]);
+        assert_eq!(names(&["convert", "--scheduler-name", ""]), [FILES_TOO]);
         assert_eq!(names(&[]).last().unwrap(), LISTED_ONLY);
     }
 }

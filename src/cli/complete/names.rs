@@ -1,0 +1,153 @@
+//! The names of a cluster's objects that may come next: pods that wait, nodes, profiles, namespaces. Whoever completes waits, so a cluster
+//! that does not answer soon suggests nothing, and so does one that may not be read.
+
+use clap::{Arg, ArgMatches, Command};
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
+use kube::api::{Api, DynamicObject, ListParams};
+use kube::core::{ApiResource, GroupVersionKind, PartialObjectMeta};
+use kube::{Client, Config};
+use serde::de::DeserializeOwned;
+use std::fmt::Debug;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// As kubectl's own completion waits by default.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Names that are read at most: more are not chosen from by eye.
+const MOST: u32 = 500;
+
+/// Of which objects a value is a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Names {
+    /// Those that wait, of one namespace.
+    Pods,
+    /// The same of all namespaces, each as NAMESPACE/NAME.
+    PodsAndNamespaces,
+    Nodes,
+    Profiles,
+    Namespaces,
+}
+
+impl Names {
+    /// What an argument takes, by what its help calls it.
+    pub(super) fn of(arg: &Arg) -> Option<Self> {
+        let called = arg.get_value_names()?.first()?.as_str();
+        match (called, arg.get_id().as_str()) {
+            ("POD", _) => Some(Self::Pods),
+            ("NAMESPACE/NAME", _) => Some(Self::PodsAndNamespaces),
+            ("NODE", _) => Some(Self::Nodes),
+            ("PROFILE", _) => Some(Self::Profiles),
+            ("NAMESPACE", _) | (_, "namespace") => Some(Self::Namespaces),
+            _ => None,
+        }
+    }
+
+    /// Reads them from the cluster that `before`, the words typed so far, is about. Nothing if that fails.
+    pub(super) fn read(self, root: &Command, before: &[String]) -> Vec<String> {
+        let Ok(runtime) = crate::cli::event_loop("completion") else { return Vec::new() };
+        let read =
+            runtime.block_on(async { tokio::time::timeout(PATIENCE, self.of_cluster(&Flags::of(root, before))).await });
+        // Do not wait for name lookups.
+        runtime.shutdown_background();
+        read.ok().and_then(Result::ok).unwrap_or_default()
+    }
+
+    async fn of_cluster(self, flags: &Flags) -> anyhow::Result<Vec<String>> {
+        let config = flags.configure().await?;
+        let namespace = flags.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+        let client = Client::try_from(config)?;
+        let unbound = || ListParams::default().fields("spec.nodeName=,status.phase=Pending");
+        let name = |object: PartialObjectMeta<Pod>| object.metadata.name.unwrap_or_default();
+        Ok(match self {
+            Self::Pods => {
+                metadata(Api::<Pod>::namespaced(client, &namespace), unbound()).await?.into_iter().map(name).collect()
+            }
+            Self::PodsAndNamespaces => {
+                let pods = metadata(Api::<Pod>::all(client), unbound()).await?;
+                let key = |pod: PartialObjectMeta<Pod>| {
+                    format!("{}/{}", pod.metadata.namespace.clone().unwrap_or_default(), name(pod))
+                };
+                pods.into_iter().map(key).collect()
+            }
+            Self::Nodes => names(Api::<Node>::all(client)).await?,
+            Self::Namespaces => names(Api::<Namespace>::all(client)).await?,
+            Self::Profiles => {
+                let kind = GroupVersionKind::gvk(berth_api::GROUP, berth_api::VERSION, "SchedulerProfile");
+                names(Api::<DynamicObject>::all_with(client, &ApiResource::from_gvk(&kind))).await?
+            }
+        })
+    }
+}
+
+async fn metadata<K>(api: Api<K>, params: ListParams) -> kube::Result<Vec<PartialObjectMeta<K>>>
+where
+    K: Clone + Debug + DeserializeOwned,
+{
+    Ok(api.list_metadata(&params.limit(MOST)).await?.items)
+}
+
+async fn names<K>(api: Api<K>) -> kube::Result<Vec<String>>
+where
+    K: Clone + Debug + DeserializeOwned,
+{
+    let found = metadata(api, ListParams::default()).await?;
+    Ok(found.into_iter().filter_map(|object| object.metadata.name).collect())
+}
+
+/// The flags among the words typed so far that say which cluster is meant, and which namespace.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Flags {
+    kubeconfig: Option<PathBuf>,
+    context: Option<String>,
+    namespace: Option<String>,
+}
+
+impl Flags {
+    /// What is there of them: the words are no whole command yet.
+    fn of(root: &Command, before: &[String]) -> Self {
+        let words = std::iter::once(root.get_name().to_owned()).chain(before.iter().cloned());
+        let parsed = root.clone().ignore_errors(true).try_get_matches_from(words);
+        let Some((_, mut matches)) = parsed.ok().and_then(|mut matches| matches.remove_subcommand()) else {
+            return Self::default();
+        };
+        while let Some((_, deeper)) = matches.remove_subcommand() {
+            matches = deeper;
+        }
+        Self {
+            kubeconfig: value(&matches, "kubeconfig"),
+            context: value(&matches, "context"),
+            namespace: value(&matches, "namespace"),
+        }
+    }
+
+    async fn configure(&self) -> anyhow::Result<Config> {
+        let config = berth_cluster::client::configure_for(self.kubeconfig.as_deref(), self.context.as_deref());
+        Ok(config.await?)
+    }
+}
+
+fn value<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, id: &str) -> Option<T> {
+    matches.try_get_one::<T>(id).ok().flatten().cloned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::program::Program;
+
+    fn flags(words: &[&str]) -> Flags {
+        Flags::of(&Program::Completer.command(), &words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn the_words_typed_so_far_say_which_cluster_and_namespace() {
+        let named = Flags { namespace: Some("shop".into()), ..Flags::default() };
+        assert_eq!(flags(&["explain", "-n", "shop"]), named);
+        assert_eq!(flags(&["explain", "--namespace=shop", "--node"]), named, "the last one lacks its value");
+        let other = Flags { kubeconfig: Some("k".into()), context: Some("c".into()), namespace: None };
+        assert_eq!(flags(&["drain-check", "a", "--kubeconfig", "k", "--context", "c"]), other);
+        assert_eq!(flags(&["shadow", "report"]), Flags::default());
+        assert_eq!(flags(&[]), Flags::default());
+    }
+}

@@ -34,6 +34,8 @@ pub(super) struct Cluster {
     pub(super) plane: ControlPlane,
     pub(super) binary: PathBuf,
     pub(super) null_scheduler: PathBuf,
+    /// Profiles of Berth.
+    profiles: usize,
     /// The server that contestants ask, where a workload has one.
     pub(super) extender: Option<Extender>,
 }
@@ -59,7 +61,8 @@ impl Cluster {
         } else {
             None
         };
-        let cluster = Self { plane, binary: options.binary.clone(), null_scheduler, extender };
+        let (binary, profiles) = (options.binary.clone(), options.profiles);
+        let cluster = Self { plane, binary, null_scheduler, profiles, extender };
         cluster.make_nodes(options.nodes, &options.stop)?;
         cluster.install_chart(has(Contestant::Berth))?;
         for contestant in [Contestant::KubeScheduler, Contestant::Null] {
@@ -101,17 +104,28 @@ impl Cluster {
         Ok(())
     }
 
-    /// Gives Berth the profile that a workload asks for.
+    /// The `schedulerName` of a contestant's `index`-th pod.
+    pub(super) fn server_of(&self, contestant: Contestant, index: usize) -> String {
+        let name = contestant.scheduler_name();
+        match index % self.profiles {
+            number if number > 0 && contestant == Contestant::Berth => format!("{name}-{number}"),
+            _ => name.to_owned(),
+        }
+    }
+
+    /// Gives Berth the profiles that a workload asks for.
     pub(super) fn apply_profile(&self, workload: Workload) -> Result<()> {
         let asked = self.extender.as_ref().filter(|_| workload.asks());
         let extenders: Vec<Value> = asked.into_iter().map(|extender| extender.spec("bench")).collect();
-        let profile = json!({
-            "apiVersion": "scheduling.berth.dev/v1alpha1",
-            "kind": "SchedulerProfile",
-            "metadata": {"name": Contestant::Berth.scheduler_name()},
-            "spec": {"preset": "Default", "extenders": extenders},
-        });
-        self.plane.apply(&profile.to_string()).map(drop)
+        let profile = |number: usize| {
+            json!({
+                "apiVersion": "scheduling.berth.dev/v1alpha1",
+                "kind": "SchedulerProfile",
+                "metadata": {"name": self.server_of(Contestant::Berth, number)},
+                "spec": {"preset": "Default", "extenders": extenders},
+            })
+        };
+        (0..self.profiles).try_for_each(|number| self.plane.apply(&profile(number).to_string()).map(drop))
     }
 
     fn make_account(&self, contestant: Contestant) -> Result<()> {

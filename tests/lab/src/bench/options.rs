@@ -13,6 +13,7 @@ pub const USAGE: &str = "usage: berth-bench-e2e [OPTION VALUE]...
   --pods N          pods of a race and of a backlog (default 8000)
   --constrained N   pods of a race with spread, anti-affinity, affinity or an extender (default 3000)
   --preemptors N    pods of a race in a cluster full of pods that give way (default 500)
+  --profiles N      profiles of Berth, among which the pods are divided (default 1)
   --repeats N       runs of each contestant in each workload (default 3)
   --contestants L   of berth,kube-scheduler,null (default all)
   --workloads L     of race,backlog,spread,anti-affinity,affinity,extender,preemption,faults,cold-start (default all)
@@ -112,6 +113,8 @@ pub struct BenchOptions {
     pub constrained: usize,
     /// Pods of a race in a cluster full of pods that give way.
     pub preemptors: usize,
+    /// Profiles of Berth, among which the pods are divided. Others serve all pods by one.
+    pub profiles: usize,
     /// Runs of each contestant in each workload.
     pub repeats: usize,
     /// Who takes part.
@@ -139,6 +142,7 @@ impl BenchOptions {
             pods: 8000,
             constrained: 3000,
             preemptors: 500,
+            profiles: 1,
             repeats: 3,
             contestants: Contestant::ALL.to_vec(),
             workloads: Workload::ALL.to_vec(),
@@ -154,6 +158,7 @@ impl BenchOptions {
                 "--pods" => options.pods = number(&option, &value()?, 1)?,
                 "--constrained" => options.constrained = number(&option, &value()?, 1)?,
                 "--preemptors" => options.preemptors = number(&option, &value()?, 1)?,
+                "--profiles" => options.profiles = number(&option, &value()?, 1)?,
                 "--repeats" => options.repeats = number(&option, &value()?, 1)?,
                 "--bound" => options.bound = number(&option, &value()?, 0)?,
                 "--seed" => options.seed = number(&option, &value()?, 0)? as u64,
@@ -232,11 +237,12 @@ impl BenchOptions {
         let contestants: Vec<_> = self.contestants.iter().map(|contestant| contestant.key()).collect();
         let workloads: Vec<_> = self.workloads.iter().map(|workload| workload.key()).collect();
         format!(
-            "make bench-e2e ARGS=\"--nodes {} --pods {} --constrained {} --preemptors {} --repeats {} --contestants {} --workloads {} --bound {} --seed {}\"",
+            "make bench-e2e ARGS=\"--nodes {} --pods {} --constrained {} --preemptors {} --profiles {} --repeats {} --contestants {} --workloads {} --bound {} --seed {}\"",
             self.nodes,
             self.pods,
             self.constrained,
             self.preemptors,
+            self.profiles,
             self.repeats,
             contestants.join(","),
             workloads.join(","),
@@ -275,7 +281,7 @@ mod tests {
     #[test]
     fn the_command_line_that_a_report_shows_gives_the_same_options() {
         let options = parse(
-            "--nodes 200 --pods 300 --constrained 100 --preemptors 50 --contestants null,berth --bound 0 --seed 7",
+            "--nodes 200 --pods 300 --constrained 100 --preemptors 50 --profiles 8 --contestants null,berth --bound 0 --seed 7",
         )
         .unwrap();
         assert_eq!(options.contestants, [Contestant::Berth, Contestant::Null]);

@@ -81,7 +81,7 @@ impl Bench {
             if self.options.stop.is_raised() {
                 bail!("interrupted");
             }
-            let pod = waiting(&format!("{prefix}{index:06}"), contestant.scheduler_name(), workload);
+            let pod = waiting(&format!("{prefix}{index:06}"), &self.cluster.server_of(contestant, index), workload);
             self.cluster.plane.api.post(&path, &pod).map(drop)
         })
     }

@@ -411,9 +411,9 @@ async fn nothing_is_sent_for_a_pod_that_was_deleted_unless_it_is_there_all_the_s
         rig.bind(1);
         rig.cluster.pod_deleted.store(true, Ordering::Relaxed);
         if is_there {
-            truth.unbind()
+            truth.unbind();
         } else {
-            truth.code(404)
+            truth.code(404);
         }
         rig.gate.lease_until(tokio::time::Instant::now() + Duration::from_secs(60));
         rig.gate.admit();

@@ -17,6 +17,8 @@ mod unknown;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod unsent_tests;
 
 pub use binder::Binder;
 pub use outcome::{Found, read_back};

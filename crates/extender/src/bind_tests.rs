@@ -2,73 +2,18 @@
 
 use super::LANDS_WITHIN;
 use super::settings::{Credentials, Settings, SettingsError};
-use super::testing::{Act, Request, Rig, Server, local, settings};
+use super::testing::{Act, Request, Rig, Server, Truth, lead, settings};
 use berth_cluster::bind::{BindRequest, WorkerId};
 use berth_cluster::recheck::Shown;
 use berth_core::io::{AttemptId, BindOutcome, Input};
-use berth_testing::{Reply, until};
-use serde_json::{Value, json};
+use berth_testing::until;
+use serde_json::json;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const WORKER: WorkerId = WorkerId(4);
 const SHORT: Duration = Duration::from_millis(200);
-
-/// The pod as the API server has it.
-#[derive(Clone)]
-struct Truth(Arc<Mutex<Seen>>);
-
-#[derive(Clone)]
-enum Seen {
-    Pod(Value),
-    Code(u16),
-}
-
-impl Truth {
-    fn unbound() -> Self {
-        let truth = Self(Arc::new(Mutex::new(Seen::Code(404))));
-        truth.unbind();
-        truth
-    }
-
-    fn unbind(&self) {
-        *self.0.lock().unwrap() = Seen::Pod(json!({"metadata": {"uid": "uid-p"}, "spec": {}}));
-    }
-
-    fn bind(&self, node: &str) {
-        *self.0.lock().unwrap() = Seen::Pod(json!({"metadata": {"uid": "uid-p"}, "spec": {"nodeName": node}}));
-    }
-
-    fn code(&self, code: u16) {
-        *self.0.lock().unwrap() = Seen::Code(code);
-    }
-
-    async fn rig(&self) -> Rig {
-        self.landing_within(LANDS_WITHIN).await
-    }
-
-    /// Calls that are given up may be carried out for so long.
-    async fn landing_within(&self, lands_within: Duration) -> Rig {
-        self.rig_that_waits((Duration::from_millis(300), lands_within)).await
-    }
-
-    /// Waits for so long for a pod of which success was answered, and for a call that was given up.
-    async fn rig_that_waits(&self, times: (Duration, Duration)) -> Rig {
-        let truth = self.clone();
-        Rig::that_waits(times, local(), move |asked| {
-            assert_eq!((asked.method.as_str(), asked.path.as_str()), ("GET", "/api/v1/namespaces/ns/pods/p"));
-            let reply = truth.0.lock().unwrap().clone();
-            async move {
-                match reply {
-                    Seen::Pod(pod) => Reply::json(200, pod),
-                    Seen::Code(code) => Reply::status(code, "no"),
-                }
-            }
-        })
-        .await
-    }
-}
 
 impl Rig {
     fn bind(&self, attempt: u64) {
@@ -240,8 +185,7 @@ async fn without_leadership_nothing_is_sent_and_it_can_be_taken_back() {
     rig.bind(2);
     assert_eq!(rig.clients.revoke(WORKER), [AttemptId(1), AttemptId(2)]);
     rig.bind(1);
-    rig.gate.lease_until(tokio::time::Instant::now() + Duration::from_secs(60));
-    rig.gate.admit();
+    lead(&rig.gate);
     assert_eq!(rig.outcome().await, BindOutcome::Bound);
     assert_eq!(server.asked().len(), 1);
 }
@@ -381,8 +325,7 @@ async fn nothing_is_sent_for_a_node_that_was_deleted() {
     rig.gate.shut();
     rig.bind(1);
     rig.cluster.node_deleted.store(true, Ordering::Relaxed);
-    rig.gate.lease_until(tokio::time::Instant::now() + Duration::from_secs(60));
-    rig.gate.admit();
+    lead(&rig.gate);
     let gone = refused("node n1 was deleted, or replaced by another one of its name, after it was chosen");
     assert_eq!(rig.outcome().await, gone);
     assert!(server.asked().is_empty());
@@ -398,7 +341,7 @@ async fn nothing_is_sent_for_a_node_that_was_deleted() {
 #[tokio::test]
 async fn nothing_is_sent_for_a_pod_that_was_deleted_unless_it_is_there_all_the_same() {
     let truth = Truth::unbound();
-    for (is_there, outcome, calls) in [(false, BindOutcome::PodDeleted, 0), (true, BindOutcome::Bound, 1)] {
+    for (is_there, outcome, calls) in [(true, BindOutcome::Bound, 1), (false, BindOutcome::PodDeleted, 0)] {
         let mut rig = truth.rig().await;
         let bound = truth.clone();
         let server = Server::start(move |_| {
@@ -410,13 +353,10 @@ async fn nothing_is_sent_for_a_pod_that_was_deleted_unless_it_is_there_all_the_s
         rig.gate.shut();
         rig.bind(1);
         rig.cluster.pod_deleted.store(true, Ordering::Relaxed);
-        if is_there {
-            truth.unbind();
-        } else {
+        if !is_there {
             truth.code(404);
         }
-        rig.gate.lease_until(tokio::time::Instant::now() + Duration::from_secs(60));
-        rig.gate.admit();
+        lead(&rig.gate);
         assert_eq!([rig.outcome().await, rig.outcome().await], [BindOutcome::Unknown, outcome]);
         assert_eq!(server.asked().len(), calls);
     }

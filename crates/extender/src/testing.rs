@@ -1,5 +1,6 @@
 //! A scripted extender on a real socket: it reads requests as HTTP/1.1 and answers with any bytes that the script gives.
 
+use super::LANDS_WITHIN;
 use super::address::AddressPolicy;
 use super::connector::tcp;
 use super::extender_clients::{ExtenderClients, Options};
@@ -237,6 +238,12 @@ pub(super) fn local() -> AddressPolicy {
     AddressPolicy::new(&here, &here).unwrap()
 }
 
+/// Opens a gate for longer than any test.
+pub(super) fn lead(gate: &Gate) {
+    gate.lease_until(tokio::time::Instant::now() + Duration::from_hours(1));
+    gate.admit();
+}
+
 /// What the watch has shown.
 #[derive(Default)]
 pub(super) struct Cluster {
@@ -307,8 +314,7 @@ impl Rig {
         let (notify, notices) = mpsc::unbounded_channel();
         let store = Arc::new(ObjectStore::default());
         let (gate, cluster) = (Gate::new(), Arc::new(Cluster::default()));
-        gate.lease_until(tokio::time::Instant::now() + Duration::from_secs(3_600));
-        gate.admit();
+        lead(&gate);
         let clients = ExtenderClients::new(Options {
             policy,
             connector: tcp(),
@@ -350,5 +356,60 @@ impl Rig {
         let raw = json!({"kind": "Pod", "metadata": {"name": name, "namespace": "ns", "uid": &*pod.uid}});
         self.store.put_pod(&pod, raw.to_string().as_bytes());
         Arc::new(pod)
+    }
+}
+
+/// The pod as the API server has it.
+#[derive(Clone)]
+pub(super) struct Truth(Arc<Mutex<Seen>>);
+
+#[derive(Clone)]
+enum Seen {
+    Pod(Value),
+    Code(u16),
+}
+
+impl Truth {
+    pub(super) fn unbound() -> Self {
+        let truth = Self(Arc::new(Mutex::new(Seen::Code(404))));
+        truth.unbind();
+        truth
+    }
+
+    pub(super) fn unbind(&self) {
+        *self.0.lock().unwrap() = Seen::Pod(json!({"metadata": {"uid": "uid-p"}, "spec": {}}));
+    }
+
+    pub(super) fn bind(&self, node: &str) {
+        *self.0.lock().unwrap() = Seen::Pod(json!({"metadata": {"uid": "uid-p"}, "spec": {"nodeName": node}}));
+    }
+
+    pub(super) fn code(&self, code: u16) {
+        *self.0.lock().unwrap() = Seen::Code(code);
+    }
+
+    pub(super) async fn rig(&self) -> Rig {
+        self.landing_within(LANDS_WITHIN).await
+    }
+
+    /// Calls that are given up may be carried out for so long.
+    pub(super) async fn landing_within(&self, lands_within: Duration) -> Rig {
+        self.rig_that_waits((Duration::from_millis(300), lands_within)).await
+    }
+
+    /// Waits for so long for a pod of which success was answered, and for a call that was given up.
+    pub(super) async fn rig_that_waits(&self, times: (Duration, Duration)) -> Rig {
+        let truth = self.clone();
+        Rig::that_waits(times, local(), move |asked| {
+            assert_eq!((asked.method.as_str(), asked.path.as_str()), ("GET", "/api/v1/namespaces/ns/pods/p"));
+            let reply = truth.0.lock().unwrap().clone();
+            async move {
+                match reply {
+                    Seen::Pod(pod) => Reply::json(200, pod),
+                    Seen::Code(code) => Reply::status(code, "no"),
+                }
+            }
+        })
+        .await
     }
 }

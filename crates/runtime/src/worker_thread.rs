@@ -5,6 +5,7 @@ use super::in_flight::{Consequence, InFlight, Undone};
 use super::mailbox::{Mail, Order, Question};
 use super::quarantine::{Suspicion, panic_message};
 use super::shared::{Share, Shared};
+use berth_core::cycle::Laps;
 use berth_core::io::{AttemptId, Effect, Input, Paused};
 use berth_core::ledger::LedgerAccess;
 use berth_core::model::Pod;
@@ -293,14 +294,16 @@ impl WorkerThread {
     fn log_slowest(&mut self) {
         let Some(slowest) = self.worker.take_slowest() else { return };
         let SlowAttempt { pod, total, deciding, parts, afterwards, others } = slowest;
+        // What was not measured is left out: it did not take 0 ms.
+        let parts = (parts != Laps::default()).then_some(parts);
         tracing::info!(
             profile = %self.handle.name,
             %pod,
             total_ms = total.as_millis(),
             deciding_ms = deciding.as_millis(),
-            pre_filter_ms = parts.pre_filter.as_millis(),
-            filter_ms = parts.filter.as_millis(),
-            score_ms = parts.score.as_millis(),
+            pre_filter_ms = parts.map(|parts| parts.pre_filter.as_millis()),
+            filter_ms = parts.map(|parts| parts.filter.as_millis()),
+            score_ms = parts.map(|parts| parts.score.as_millis()),
             afterwards_ms = afterwards.as_millis(),
             others,
             "slow attempt"

@@ -202,8 +202,7 @@ impl ExtenderBind<'_> {
         let may_go = || {
             !self.closing.is_cancelled()
                 && self.gate.is_open()
-                && !self.is_gone(Gone::Node)
-                && (was_read || !self.is_gone(Gone::Pod))
+                && self.recheck.gone(self.request).is_none_or(|gone| gone == Gone::Pod && was_read)
                 && self.ticket.send()
         };
         let ask = VerbCall { verb: Verb::Bind, pod: &pod.uid, payload, visit: BindVisitor::default(), may_go: &may_go };

@@ -24,14 +24,9 @@ fn suggestions_with(root: &Command, words: &[String], read: impl Fn(Names, &[Str
         command = command.find_subcommand(word).unwrap_or(command);
     }
     let takes_value = before.last().and_then(|word| option(command, word));
-    let listed = |arg: &Arg| -> Vec<String> {
-        arg.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect()
-    };
     let of_cluster = |arg: &Arg| Names::of(arg).map(|names| read(names, before));
     let (mut lines, files): (Vec<String>, bool) = match takes_value {
-        Some(arg) => {
-            (of_cluster(arg).unwrap_or_else(|| listed(arg)), Names::of(arg).is_none() && listed(arg).is_empty())
-        }
+        Some(arg) => of_cluster(arg).map_or_else(|| listed(arg), |names| (names, false)),
         None if last.starts_with('-') => (flags(command), false),
         None => {
             let names = command.get_positionals().next().and_then(of_cluster);
@@ -41,6 +36,13 @@ fn suggestions_with(root: &Command, words: &[String], read: impl Fn(Names, &[Str
     lines.retain(|line| line.starts_with(last));
     lines.push(if files { FILES_TOO } else { LISTED_ONLY }.to_owned());
     lines
+}
+
+/// The values that an argument may have; without any it takes a file for all that is known.
+fn listed(arg: &Arg) -> (Vec<String>, bool) {
+    let values: Vec<String> = arg.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect();
+    let files = values.is_empty();
+    (values, files)
 }
 
 /// The option that `word` names, if it takes a value.

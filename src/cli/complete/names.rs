@@ -1,11 +1,12 @@
 //! The names of a cluster's objects that may come next: pods that wait, nodes, profiles, namespaces. Whoever completes waits, so a cluster
 //! that does not answer soon suggests nothing, and so does one that may not be read.
 
+use berth_api::SchedulerProfile;
+use berth_cluster::client;
 use clap::{Arg, ArgMatches, Command};
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
-use kube::api::{Api, DynamicObject, ListParams};
-use kube::core::{ApiResource, GroupVersionKind, PartialObjectMeta};
-use kube::{Client, Config};
+use kube::Client;
+use kube::api::{Api, ListParams, ObjectMeta};
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 use std::path::PathBuf;
@@ -54,45 +55,32 @@ impl Names {
     }
 
     async fn of_cluster(self, flags: &Flags) -> anyhow::Result<Vec<String>> {
-        let config = flags.configure().await?;
+        let config = client::configure_for(flags.kubeconfig.as_deref(), flags.context.as_deref()).await?;
         let namespace = flags.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
         let client = Client::try_from(config)?;
-        let unbound = || ListParams::default().fields("spec.nodeName=,status.phase=Pending");
-        let name = |object: PartialObjectMeta<Pod>| object.metadata.name.unwrap_or_default();
-        Ok(match self {
-            Self::Pods => {
-                metadata(Api::<Pod>::namespaced(client, &namespace), unbound()).await?.into_iter().map(name).collect()
-            }
-            Self::PodsAndNamespaces => {
-                let pods = metadata(Api::<Pod>::all(client), unbound()).await?;
-                let key = |pod: PartialObjectMeta<Pod>| {
-                    format!("{}/{}", pod.metadata.namespace.clone().unwrap_or_default(), name(pod))
-                };
-                pods.into_iter().map(key).collect()
-            }
-            Self::Nodes => names(Api::<Node>::all(client)).await?,
-            Self::Namespaces => names(Api::<Namespace>::all(client)).await?,
-            Self::Profiles => {
-                let kind = GroupVersionKind::gvk(berth_api::GROUP, berth_api::VERSION, "SchedulerProfile");
-                names(Api::<DynamicObject>::all_with(client, &ApiResource::from_gvk(&kind))).await?
-            }
-        })
+        let all = ListParams::default().limit(MOST);
+        let unbound = all.clone().fields("spec.nodeName=,status.phase=Pending");
+        let found = match self {
+            Self::Pods => metadata(Api::<Pod>::namespaced(client, &namespace), unbound).await,
+            Self::PodsAndNamespaces => metadata(Api::<Pod>::all(client), unbound).await,
+            Self::Nodes => metadata(Api::<Node>::all(client), all).await,
+            Self::Profiles => metadata(Api::<SchedulerProfile>::all(client), all).await,
+            Self::Namespaces => metadata(Api::<Namespace>::all(client), all).await,
+        };
+        let name = |object: ObjectMeta| match (self, object.namespace, object.name.unwrap_or_default()) {
+            (Self::PodsAndNamespaces, Some(namespace), name) => format!("{namespace}/{name}"),
+            (.., name) => name,
+        };
+        Ok(found?.into_iter().map(name).collect())
     }
 }
 
-async fn metadata<K>(api: Api<K>, params: ListParams) -> kube::Result<Vec<PartialObjectMeta<K>>>
+async fn metadata<K>(api: Api<K>, params: ListParams) -> kube::Result<Vec<ObjectMeta>>
 where
     K: Clone + Debug + DeserializeOwned,
 {
-    Ok(api.list_metadata(&params.limit(MOST)).await?.items)
-}
-
-async fn names<K>(api: Api<K>) -> kube::Result<Vec<String>>
-where
-    K: Clone + Debug + DeserializeOwned,
-{
-    let found = metadata(api, ListParams::default()).await?;
-    Ok(found.into_iter().filter_map(|object| object.metadata.name).collect())
+    let found = api.list_metadata(&params).await?;
+    Ok(found.items.into_iter().map(|object| object.metadata).collect())
 }
 
 /// The flags among the words typed so far that say which cluster is meant, and which namespace.
@@ -119,11 +107,6 @@ impl Flags {
             context: value(&matches, "context"),
             namespace: value(&matches, "namespace"),
         }
-    }
-
-    async fn configure(&self) -> anyhow::Result<Config> {
-        let config = berth_cluster::client::configure_for(self.kubeconfig.as_deref(), self.context.as_deref());
-        Ok(config.await?)
     }
 }
 

@@ -154,7 +154,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Answer> {
     let difference = Difference { waiting, placed, crossed };
     output::answer(args.output, &difference, |out| text::write(out, &difference))?;
     if let Some(file) = &args.html {
-        let sides = page::Sides { waiting: [&first, &second], replay: &replay, placed: [&sides[0], &sides[1]] };
+        let placed = [&sides[0], &sides[1]];
+        let sides = page::Sides { waiting: [&first, &second], placed, difference: &difference.placed };
         page::write(file, &page::diffed(&cluster, &changed, &sides, &notes))?;
     }
     Ok(if difference.gets_worse() { Answer::No } else { Answer::Done })

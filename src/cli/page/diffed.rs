@@ -5,7 +5,7 @@ use super::data::{Data, Fate as Shown, Kind};
 use super::simulated::{self, judge};
 use berth_core::model::PodKey;
 use berth_core::profile::CompiledProfile;
-use berth_simulate::{Cluster, Fate, Outcome, PodReport, Replay, ReplayDifference, Replayed};
+use berth_simulate::{Cluster, Fate, Outcome, PodReport, ReplayDifference, Replayed};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -13,8 +13,10 @@ use std::sync::Arc;
 pub(in crate::cli) struct Sides<'a> {
     /// The pods that wait, placed on the cluster as it is; of the changed profiles every step is kept.
     pub(in crate::cli) waiting: [&'a Outcome; 2],
-    pub(in crate::cli) replay: &'a Replay,
+    /// The pods that are placed, placed anew; each is in both.
     pub(in crate::cli) placed: [&'a Replayed; 2],
+    /// How these two differ.
+    pub(in crate::cli) difference: &'a ReplayDifference,
 }
 
 /// The page of what `changed` profiles would do to `cluster`.
@@ -25,7 +27,8 @@ pub(in crate::cli) fn diffed(
     notes: &[String],
 ) -> Data {
     let mut data = Data::of(Kind::Diff, cluster, changed, &["Present profiles", "Changed profiles"]);
-    for key in sides.replay.present().nodes.keys() {
+    let [first, _] = sides.placed;
+    for key in first.nodes.keys().chain(first.refused.keys()) {
         place_anew(&mut data, key, sides.placed);
     }
     let [present, changed_run] = sides.waiting;
@@ -34,8 +37,7 @@ pub(in crate::cli) fn diffed(
         wait(&mut data, report, before.get(&report.key()).copied());
     }
     judge(&mut data, cluster, changed, changed_run);
-    let difference = ReplayDifference::new(sides.replay, sides.placed[0], sides.placed[1]);
-    figures(&mut data, &difference, changed_run);
+    figures(&mut data, sides.difference, changed_run);
     let subtitle = "what is placed, placed anew by the changed profiles instead of the present ones; and what waits";
     data.headed("berth diff", subtitle, notes)
 }

@@ -3,7 +3,7 @@ use super::{Sides, compared, diffed, document, explained, simulated};
 use berth_core::model::{LabelSelector, Labels, Pod, PodKey, Requests, Usage, ZONE};
 use berth_core::profile::CompiledProfile;
 use berth_core::testing::{node, pod, shape_of};
-use berth_simulate::{Cluster, Options, Outcome, Replay, run, run_with};
+use berth_simulate::{Cluster, Options, Outcome, Replay, ReplayDifference, run, run_with};
 use proptest::prelude::*;
 use serde_json::Value;
 use std::sync::Arc;
@@ -220,7 +220,9 @@ fn a_difference_shows_placed_pods_placed_anew_and_says_where_waiting_ones_would_
     let waiting = [recorded(&cluster, &present), recorded(&cluster, &changed)];
     let replay = Replay::new(&cluster, &present);
     let placed = [replay.run(&present, 0), replay.run(&changed, 0)];
-    let sides = Sides { waiting: [&waiting[0], &waiting[1]], replay: &replay, placed: [&placed[0], &placed[1]] };
+    let difference = ReplayDifference::new(&replay, &placed[0], &placed[1]);
+    let sides =
+        Sides { waiting: [&waiting[0], &waiting[1]], placed: [&placed[0], &placed[1]], difference: &difference };
     let data = data_of(&written(&diffed(&cluster, &changed, &sides, &["a note".to_owned()])));
     // a, b, big, running, wide: of the waiting ones none is on a node.
     assert_eq!(data["pods"]["fate"], serde_json::json!([7, 2, 2, 1, 2]), "{data}");

@@ -309,9 +309,11 @@ impl Shared {
             Found::Settled(outcome) => Step::Done(outcome),
             Found::Unread => Step::Open(None),
             Found::Unbound if self.lock().closed => Step::Open(None),
-            Found::Unbound if item.refused.is_some() => self.end(item, asked),
-            Found::Unbound if self.recheck.gone(&item.request) == Some(Gone::Node) => self.node_gone(item, asked),
-            Found::Unbound => self.post(item).await,
+            Found::Unbound => match item.refused.take() {
+                Some(refused) => self.end(item, refused, asked),
+                None if self.recheck.gone(&item.request) == Some(Gone::Node) => self.node_gone(item, asked),
+                None => self.post(item).await,
+            },
         }
     }
 
@@ -382,27 +384,35 @@ impl Shared {
     }
 
     /// Ends a bind whose node was deleted, or made anew under its name, since it was judged. `unbound`: when the pod was not bound.
-    fn node_gone(&self, item: &mut Item, unbound: Instant) -> Step {
+    fn node_gone(&self, item: &Item, unbound: Instant) -> Step {
+        if let Some(over) = self.may_land_until(item, unbound) {
+            return Step::Open(Some(over));
+        }
         let BindRequest { pod, node, .. } = &item.request;
         tracing::info!(pod = %pod.key, %node, "not bound: the node was deleted or replaced");
         let message = format!("node {node} was deleted, or replaced by another one of its name, after it was chosen");
-        item.refused = Some(BindOutcome::Refused { code: None, message });
-        self.end(item, unbound)
+        Step::Done(BindOutcome::Refused { code: None, message })
     }
 
     fn refused(&self, item: &mut Item, error: WriteError) -> Step {
-        item.refused = Some(BindOutcome::Refused { code: error.code, message: error.message });
-        self.end(item, Instant::now())
+        self.end(item, BindOutcome::Refused { code: error.code, message: error.message }, Instant::now())
     }
 
-    /// Ends a bind that is refused. That is definite only where the pod was `unbound` when no earlier request of the same bind could land
-    /// any more. Until then it is read back and not sent again: others may have taken its room meanwhile.
-    fn end(&self, item: &mut Item, unbound: Instant) -> Step {
-        let over = item.doubt.map(|given_up| self.link.over(given_up));
-        match over.filter(|over| unbound < *over) {
-            None => item.refused.take().map_or(Step::Open(None), Step::Done),
-            over => Step::Open(over),
+    /// Ends a bind that was `refused`. That is definite only where the pod was `unbound` when no earlier request of the same bind could
+    /// land any more. Until then it is read back and not sent again: others may have taken its room meanwhile.
+    fn end(&self, item: &mut Item, refused: BindOutcome, unbound: Instant) -> Step {
+        match self.may_land_until(item, unbound) {
+            None => Step::Done(refused),
+            over => {
+                item.refused = Some(refused);
+                Step::Open(over)
+            }
         }
+    }
+
+    /// Until when an earlier request of the same bind may land, if it could when the pod was seen `unbound`.
+    fn may_land_until(&self, item: &Item, unbound: Instant) -> Option<Instant> {
+        item.doubt.map(|given_up| self.link.over(given_up)).filter(|over| unbound < *over)
     }
 
     fn report(&self, item: &Item, outcome: BindOutcome) {

@@ -177,14 +177,18 @@ impl EffectSink for Writers {
     }
 
     fn nominate(&self, profile: &Str, request: NominateRequest) {
+        let uid = &request.pod.uid;
         if request.node.is_some() {
             // A refusal of an earlier attempt that still waits would end it.
-            self.refusals.cancel(&request.pod.uid);
+            self.refusals.cancel(uid);
+        } else if self.refusals.end_nomination(uid) {
+            return;
         }
         self.pre_binder.nominate(profile, request);
     }
 
-    fn evict(&self, worker: WorkerId, profile: &Str, request: EvictRequest) {
+    fn evict(&self, worker: WorkerId, profile: &Str, mut request: EvictRequest) {
+        request.lower_priority.retain(|pod| !self.refusals.end_nomination(&pod.uid));
         self.evictor.submit(worker, profile, request);
     }
 
@@ -251,9 +255,12 @@ mod tests {
     use super::super::reconciler_tests::{context, options};
     use super::*;
     use berth_cluster::refusal::ConditionResult;
+    use berth_core::io::NominatedNode;
     use berth_core::testing::{node, pending_pod};
-    use berth_testing::{Reply, Scripted, until};
+    use berth_testing::{Asked, Reply, Scripted, until};
     use futures::FutureExt;
+    use serde_json::json;
+    use std::sync::atomic::AtomicBool;
     use tracing::span::{Attributes, Id, Record};
     use tracing::{Level, Metadata, Subscriber};
 
@@ -306,6 +313,46 @@ mod tests {
         let of_a = server.requests().into_iter().find(|asked| asked.path.contains("/pods/a/")).unwrap();
         assert_eq!(of_a.content_type, "application/merge-patch+json", "a refusal, {}", of_a.body);
         assert_eq!(writers.refusals.counters().of(ConditionResult::Conflict), 1);
+    }
+
+    /// As where a profile goes while a webhook hangs: the end of the nomination came before the nomination, and this one stayed.
+    #[tokio::test]
+    async fn a_nomination_that_ends_while_a_refusal_makes_it_does_not_stay() {
+        let go = Arc::new(AtomicBool::new(false));
+        let released = go.clone();
+        let server = Scripted::start(move |_| {
+            let released = released.clone();
+            async move {
+                until("released", || released.load(Ordering::Relaxed)).await;
+                Reply::json(200, json!({"metadata": {"resourceVersion": "9"}}))
+            }
+        })
+        .await;
+        let (cx, _notices) = context(&server, &options());
+        let (writers, profile) = (&cx.writers, "batch".into());
+        let refused = |name| Arc::new(pending_pod("ns", name));
+        for name in ["served-by-nobody", "of-lower-priority"] {
+            let refusal = Refusal { attempted: false, ..Refusal::failed(refused(name), "no") };
+            writers.refuse(&profile, Refusal { nomination: NominatedNode::Set("n1".into()), ..refusal });
+        }
+        until("both are written", || server.requests().len() == 2).await;
+        writers.nominate(&profile, NominateRequest { pod: refused("served-by-nobody"), node: None });
+        let request = EvictRequest {
+            attempt: AttemptId(1),
+            preemptor: refused("preemptor"),
+            node: "n1".into(),
+            victims: Vec::new(),
+            taken_back: Vec::new(),
+            lower_priority: vec![refused("of-lower-priority")],
+        };
+        writers.evict(WorkerId(1), &profile, request);
+        go.store(true, Ordering::Relaxed);
+        until("all are written", || writers.refusals.counters().of(ConditionResult::Written) == 4).await;
+        let requests = server.requests();
+        let (made, ended) = requests.split_at(2);
+        let nomination = |asked: &Asked| asked.body["status"].get("nominatedNodeName").cloned();
+        assert!(made.iter().all(|asked| nomination(asked) == Some(json!("n1"))), "{made:?}");
+        assert!(ended.len() == 2 && ended.iter().all(|asked| nomination(asked) == Some(json!(null))), "{ended:?}");
     }
 
     struct Nowhere;

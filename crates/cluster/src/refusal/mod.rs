@@ -6,8 +6,11 @@
 //! take turns, and a namespace whose writes fail is paused by itself.
 //!
 //! A refusal may also end the pod's nomination (`status.nominatedNodeName`) or set it, in the same patch, as upstream's does.
-//! It ends the nomination that was known when it was decided, and no other.
+//! It ends the nomination that was known when it was decided, and one that an earlier refusal may have written since, and no other.
+//! Where a nomination ends while the refusal that makes it is queued or under way, that refusal ends it: a request beside it could come first.
 
+#[cfg(test)]
+mod nomination_tests;
 #[cfg(test)]
 mod tests;
 
@@ -66,9 +69,25 @@ struct State {
     waiting: HashMap<Str, QueuedRefusal>,
     /// One for each pod in `waiting`.
     turns: Turns<Turn>,
-    /// The uids being written, each with whether it was taken back meanwhile. Two writes of one pod never race, and what was taken
-    /// back is not written again.
-    writing: HashMap<Str, bool>,
+    /// The refusals being written, by uid. Two writes of one pod never race.
+    writing: HashMap<Str, Writing>,
+}
+
+/// A refusal being written.
+#[derive(Debug)]
+struct Writing {
+    nominates: bool,
+    since: Since,
+}
+
+/// What became of a refusal since its write began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Since {
+    Nothing,
+    /// It is not written again.
+    TakenBack,
+    /// The nomination that it makes ends with its next write.
+    NominationEnded,
 }
 
 /// A pod whose refusal waits.
@@ -94,19 +113,45 @@ struct QueuedRefusal {
     reason: RefusalReason,
     text: RefusalText,
     nomination: NominatedNode,
+    /// Nominations that have ended, and that earlier writes may make all the same.
+    undone: Vec<Str>,
     tries: u32,
 }
 
 impl QueuedRefusal {
+    fn nominates(&self) -> bool {
+        matches!(self.nomination, NominatedNode::Set(_))
+    }
+
+    /// The nomination that it makes has ended.
+    fn end_nomination(&mut self) {
+        if let NominatedNode::Set(node) = std::mem::replace(&mut self.nomination, NominatedNode::Clear) {
+            self.undone.push(node);
+        }
+    }
+
     fn turn(&self) -> Turn {
         Turn { profile: self.profile.clone(), pod: self.pod.clone() }
     }
 
+    /// The node that the pod is nominated to after it; `meant` is the nomination that may end, `now` the one that the pod has.
+    fn nominated_after(&self, meant: Option<&Str>, now: Option<&Str>) -> Option<Str> {
+        match &self.nomination {
+            NominatedNode::Set(node) => Some(node.clone()),
+            NominatedNode::Clear if now == meant || now.is_some_and(|now| self.undone.contains(now)) => None,
+            NominatedNode::Clear | NominatedNode::Keep => now.cloned(),
+        }
+    }
+
     /// It is written in place of an older one.
     fn replaces(&mut self, older: &Self) {
-        if self.nomination == NominatedNode::Keep {
+        self.undone.extend_from_slice(&older.undone);
+        match (&self.nomination, &older.nomination) {
             // What is to be kept is what the older refusal would have written.
-            self.nomination.clone_from(&older.nomination);
+            (NominatedNode::Keep, nomination) => self.nomination.clone_from(nomination),
+            // A write of the older one may still be carried out.
+            (NominatedNode::Clear, NominatedNode::Set(node)) => self.undone.push(node.clone()),
+            _ => {}
         }
     }
 }
@@ -152,7 +197,8 @@ impl RefusalWriter {
     ) {
         let shared = &*self.0;
         let uid = pod.uid.clone();
-        let mut refusal = QueuedRefusal { profile: profile.clone(), pod, reason, text, nomination, tries: 0 };
+        let mut refusal =
+            QueuedRefusal { profile: profile.clone(), pod, reason, text, nomination, undone: Vec::new(), tries: 0 };
         {
             let mut state = shared.lock();
             if let Some(older) = state.waiting.get(&uid) {
@@ -176,13 +222,30 @@ impl RefusalWriter {
     /// is not written again: it would end the newer attempt's nomination.
     pub fn cancel(&self, uid: &str) {
         let mut state = self.0.lock();
-        if let Some(taken_back) = state.writing.get_mut(uid) {
-            *taken_back = true;
+        if let Some(writing) = state.writing.get_mut(uid) {
+            writing.since = Since::TakenBack;
         }
         if let Some(QueuedRefusal { profile, pod, .. }) = state.waiting.remove(uid) {
             state.turns.remove(&profile, &pod.key.namespace, |turn| *turn.pod.uid == *uid);
             self.0.counters.count(ConditionResult::Conflict);
         }
+    }
+
+    /// Ends the nomination that a refusal of the pod makes which is queued or under way. Returns whether there is one: then it, or a write after
+    /// it, ends whatever nomination the pod has by us, and nobody else need.
+    pub fn end_nomination(&self, uid: &str) -> bool {
+        let mut state = self.0.lock();
+        let State { waiting, writing, .. } = &mut *state;
+        let under_way = writing.get_mut(uid).filter(|writing| writing.nominates && writing.since == Since::Nothing);
+        let waits = waiting.get_mut(uid).filter(|refusal| refusal.nominates());
+        let is_made = under_way.is_some() || waits.is_some();
+        if let Some(writing) = under_way {
+            writing.since = Since::NominationEnded;
+        }
+        if let Some(refusal) = waits {
+            refusal.end_nomination();
+        }
+        is_made
     }
 
     /// Takes back what was not begun, and waits for at most `limit` for what was begun, which it then cuts off, and until nothing that was sent
@@ -195,7 +258,7 @@ impl RefusalWriter {
             shared.counters.add(ConditionResult::Dropped, state.waiting.len());
             state.waiting.clear();
             state.turns.extract(|_| true);
-            state.writing.values_mut().for_each(|taken_back| *taken_back = true);
+            state.writing.values_mut().for_each(|writing| writing.since = Since::TakenBack);
         }
         let unsettled = self.0.cut_off(limit, &shared.landed, || shared.lock().writing.len()).await;
         Leftover { unsent: Vec::new(), unsettled, may_land: shared.link.land(end).await }
@@ -221,8 +284,8 @@ impl RefusalWriter {
 impl Jobs for Shared {
     type Job = QueuedRefusal;
     type Receipt = (Str, Slot);
-    /// The refusal that is to be written again, and after which pause.
-    type Outcome = Option<(QueuedRefusal, Duration)>;
+    /// The refusal, and after which pause it is to be written again, if it is.
+    type Outcome = (QueuedRefusal, Option<Duration>);
 
     fn wake(&self) -> &Notify {
         &self.wake
@@ -234,27 +297,32 @@ impl Jobs for Shared {
             let (turn, slot) = turns.next(Instant::now(), WRITERS, |turn| !writing.contains_key(&turn.pod.uid))?;
             let uid = turn.pod.uid.clone();
             if let Some(refusal) = waiting.remove(&uid) {
-                writing.insert(uid.clone(), false);
+                writing.insert(uid.clone(), Writing { nominates: refusal.nominates(), since: Since::Nothing });
                 return Ok((refusal, (uid, slot)));
             }
             turns.ended(&slot);
         }
     }
 
-    async fn run(&self, mut refusal: QueuedRefusal, _: &(Str, Slot)) -> Option<(QueuedRefusal, Duration)> {
-        let pause = self.try_write(&mut refusal).await?;
-        Some((refusal, pause))
+    async fn run(&self, mut refusal: QueuedRefusal, _: &(Str, Slot)) -> (QueuedRefusal, Option<Duration>) {
+        let pause = self.try_write(&mut refusal).await;
+        (refusal, pause)
     }
 
-    fn ended(&self, (uid, slot): (Str, Slot), outcome: Option<Option<(QueuedRefusal, Duration)>>) {
+    fn ended(&self, (uid, slot): (Str, Slot), outcome: Option<(QueuedRefusal, Option<Duration>)>) {
         let State { waiting, turns, writing } = &mut *self.lock();
-        let was_taken_back = writing.remove(&uid).unwrap_or_default();
+        let since = writing.remove(&uid).map_or(Since::Nothing, |writing| writing.since);
         self.landed.notify_waiters();
         turns.ended(&slot);
-        let Some(again) = outcome else { return self.counters.count(ConditionResult::Failed) };
-        let Some((refusal, pause)) = again else { return };
+        let Some((mut refusal, mut pause)) = outcome else { return self.counters.count(ConditionResult::Failed) };
+        if since == Since::NominationEnded {
+            // Also where it was written, or given up: the nomination may be there.
+            refusal.end_nomination();
+            pause = pause.or(Some(Duration::ZERO));
+        }
+        let Some(pause) = pause else { return };
         match waiting.entry(uid) {
-            _ if was_taken_back => self.counters.count(ConditionResult::Conflict),
+            _ if since == Since::TakenBack => self.counters.count(ConditionResult::Conflict),
             Entry::Occupied(mut newer) => {
                 newer.get_mut().replaces(&refusal);
                 self.counters.count(ConditionResult::Conflict);
@@ -272,8 +340,8 @@ impl Shared {
         lock(&self.state)
     }
 
-    fn is_taken_back(&self, uid: &str) -> bool {
-        self.lock().writing.get(uid).copied().unwrap_or_default()
+    fn since(&self, uid: &str) -> Since {
+        self.lock().writing.get(uid).map_or(Since::Nothing, |writing| writing.since)
     }
 
     /// Writes at the newest version that is known, and at those that are read after a conflict. Returns the pause before the next
@@ -291,7 +359,7 @@ impl Shared {
                 self.counters.count(ConditionResult::Dropped);
                 return None;
             }
-            let nominated = nominated_after(&refusal.nomination, meant.as_ref(), known.nominated.as_ref());
+            let nominated = refusal.nominated_after(meant.as_ref(), known.nominated.as_ref());
             let error = match self.send(&patch_call(&pod, &condition, &known, nominated.as_ref()), &pod).await {
                 Ok(answer) => {
                     self.counters.count(ConditionResult::Written);
@@ -307,13 +375,15 @@ impl Shared {
                 // Nothing would be written at the version that is read.
                 break;
             }
-            match self.link.read_pod(&pod.key, &pod.uid).await {
-                _ if self.is_taken_back(&pod.uid) => break,
-                PodRead::There(now) if now.waits() => {
+            let read = self.link.read_pod(&pod.key, &pod.uid).await;
+            match (self.since(&pod.uid), read) {
+                // What is left to be done begins anew.
+                (Since::TakenBack | Since::NominationEnded, _) => break,
+                (_, PodRead::There(now)) if now.waits() => {
                     known = Known { version: now.resource_version, nominated: now.nominated, ..known };
                 }
-                PodRead::There(_) | PodRead::Deleted => break,
-                PodRead::Unread(message) => {
+                (_, PodRead::There(_) | PodRead::Deleted) => break,
+                (_, PodRead::Unread(message)) => {
                     return self.failed(refusal, &WriteError { meaning: Meaning::Unknown, message, ..error });
                 }
             }
@@ -357,12 +427,12 @@ impl Shared {
 
 /// The condition to write; `None` if the pod has the same already and stays nominated as it is, or if its version is not known.
 fn condition(refusal: &QueuedRefusal, known: &Known) -> Option<Value> {
-    let QueuedRefusal { pod, reason, text, nomination, .. } = refusal;
+    let QueuedRefusal { pod, reason, text, .. } = refusal;
     let message = plain(&text.to_string(), MESSAGE_BYTES);
     let before = pod.scheduled.as_ref().filter(|_| !known.refused);
     let is_same = |c: &ScheduledCondition| !c.status && *c.reason == *reason.as_str() && *c.message == *message;
     let nominated = known.nominated.as_ref();
-    let stays = nominated_after(nomination, nominated, nominated) == known.nominated;
+    let stays = refusal.nominated_after(nominated, nominated) == known.nominated;
     if (stays && before.is_some_and(is_same)) || known.version.is_empty() {
         return None;
     }
@@ -373,15 +443,6 @@ fn condition(refusal: &QueuedRefusal, known: &Known) -> Option<Value> {
         condition["lastTransitionTime"] = Value::String(now);
     }
     Some(condition)
-}
-
-/// The node that the pod is nominated to after the refusal; `meant` is the nomination that may end, `now` the one that it has.
-fn nominated_after(nomination: &NominatedNode, meant: Option<&Str>, now: Option<&Str>) -> Option<Str> {
-    match nomination {
-        NominatedNode::Set(node) => Some(node.clone()),
-        NominatedNode::Clear if now == meant => None,
-        NominatedNode::Clear | NominatedNode::Keep => now.cloned(),
-    }
 }
 
 fn patch_call(pod: &Pod, condition: &Value, known: &Known, nominated: Option<&Str>) -> Call {

@@ -2,19 +2,25 @@ use super::*;
 use crate::scripted::{Asked, Reply, Scripted, open_gate, pod, refused_pod, until};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-fn plain(text: &str) -> RefusalText {
+pub(super) fn plain(text: &str) -> RefusalText {
     RefusalText::Plain(text.into())
 }
 
-fn writer_to(server: &Scripted) -> RefusalWriter {
+pub(super) fn writer_to(server: &Scripted) -> RefusalWriter {
     RefusalWriter::new(server.client(), open_gate(), OwnWrites::default())
 }
 
-fn write(writer: &RefusalWriter, pod: Arc<Pod>, reason: RefusalReason, text: RefusalText, nomination: NominatedNode) {
+pub(super) fn write(
+    writer: &RefusalWriter,
+    pod: Arc<Pod>,
+    reason: RefusalReason,
+    text: RefusalText,
+    nomination: NominatedNode,
+) {
     writer.write(&"profile".into(), pod, reason, text, nomination);
 }
 
-const NO: RefusalReason = RefusalReason::Unschedulable;
+pub(super) const NO: RefusalReason = RefusalReason::Unschedulable;
 
 #[tokio::test]
 async fn a_refusal_is_written_with_uid_and_version_and_only_on_change() {

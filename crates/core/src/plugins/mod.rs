@@ -202,9 +202,6 @@ impl Tables {
         known.begin(cx.ledger, pod);
         let volumes = volumes::Attempt::prepare(cx, pod, &mut known.sought, work)?;
         known.see_use(volumes.as_ref().is_some_and(volumes::Attempt::is_in_use));
-        if let (Some(volumes), Some(text)) = (&volumes, &known.failure) {
-            volumes.fail(text.clone());
-        }
         drop(known);
         let disks = max_volume_count::State::prepare(cx, pod);
         let looks_at_volumes = volumes.is_some() || disks.is_some();
@@ -278,11 +275,9 @@ impl Relations<'_> {
             return Ok(());
         }
         work.take(cost)?;
-        let volumes = self.volumes.as_ref().map_or(Verdict::FITS, |volumes| volumes.filter(cx, node, overlay));
+        let volumes = self.volumes.as_ref().map_or(Ok(Verdict::FITS), |volumes| volumes.judge(cx, node, overlay));
         let disks = self.disks.as_ref().map_or(Verdict::FITS, |disks| disks.filter(cx, node, overlay));
-        let mut known = kept.borrow_mut();
-        known.keep(cx.ledger, node, volumes::kept::Found { volumes, disks });
-        known.failure = self.failure();
+        kept.borrow_mut().keep(cx.ledger, node, volumes, disks);
         Ok(())
     }
 
@@ -296,8 +291,7 @@ impl Relations<'_> {
     pub(crate) fn filter(&self, cx: PluginContext<'_>, pod: &ResolvedPod, node: NodeId, overlay: &Overlay) -> Verdict {
         let found = self.found(cx, node, overlay);
         if let Some(volumes) = &self.volumes
-            && let Some(refusal) =
-                found.map_or_else(|| volumes.filter(cx, node, overlay), |found| found.volumes).refusal()
+            && let Some(refusal) = self.filter_volumes(volumes, found, cx, node, overlay).refusal()
         {
             return refusal;
         }
@@ -318,6 +312,21 @@ impl Relations<'_> {
         }
         let judge = |disks: &max_volume_count::State| disks.filter(cx, node, overlay);
         self.disks.as_ref().map_or(Verdict::FITS, |disks| found.map_or_else(|| judge(disks), |found| found.disks))
+    }
+
+    fn filter_volumes(
+        &self,
+        volumes: &volumes::Attempt<'_>,
+        found: Option<volumes::kept::Found>,
+        cx: PluginContext<'_>,
+        node: NodeId,
+        overlay: &Overlay,
+    ) -> Verdict {
+        let Some(found) = found else { return volumes.filter(cx, node, overlay) };
+        if let Some(text) = self.kept.and_then(|kept| found.failure(kept)) {
+            volumes.fail(text);
+        }
+        found.volumes
     }
 
     /// What [`Self::filter`] takes beyond a few look-ups, in units of [`Work`]: volumes of the pod and of others, and pods that are

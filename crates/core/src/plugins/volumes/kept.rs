@@ -1,10 +1,12 @@
 //! What looks at a pod's volumes have found so far, where the last was given up.
 
+use super::FAILED;
 use crate::ledger::{Ledger, NodeId, VolumeTable};
 use crate::model::{PersistentVolumeClaim, Pod, PodVolumes, Str};
 use crate::plugins::context::Verdict;
 use crate::plugins::volume_binding::Sought;
 use rustc_hash::FxHashMap;
+use std::cell::RefCell;
 use std::sync::{Arc, Weak};
 
 /// What is good for one pod as long as none of its claims and no volume, class or the like changes: verdicts on rows, and the
@@ -21,8 +23,8 @@ pub(crate) struct Kept {
     in_use: bool,
     rows: FxHashMap<NodeId, Row>,
     pub(crate) sought: Sought,
-    /// Upstream's text of the first filter that failed.
-    pub(crate) failure: Option<Str>,
+    /// Upstream's text of the first filter that failed, on some row.
+    failure: Option<Str>,
 }
 
 /// What was found on a row as it was at two versions: its own, and that of what the pods there mount. What their claims count as may
@@ -38,6 +40,15 @@ struct Row {
 pub(crate) struct Found {
     pub(crate) volumes: Verdict,
     pub(crate) disks: Verdict,
+    /// Whether a filter of `volumes` failed: see [`Kept::failure`].
+    failed: bool,
+}
+
+impl Found {
+    /// What an attempt that comes to the filters of `volumes` on this row fails with.
+    pub(crate) fn failure(self, kept: &RefCell<Kept>) -> Option<Str> {
+        if self.failed { kept.borrow().failure.clone() } else { None }
+    }
 }
 
 impl Kept {
@@ -78,7 +89,13 @@ impl Kept {
         (row.versions == versions(ledger, node)).then_some(row.found)
     }
 
-    pub(crate) fn keep(&mut self, ledger: &Ledger, node: NodeId, found: Found) {
+    pub(crate) fn keep(&mut self, ledger: &Ledger, node: NodeId, volumes: Result<Verdict, Str>, disks: Verdict) {
+        let failed = volumes.is_err();
+        let volumes = volumes.unwrap_or_else(|text| {
+            self.failure.get_or_insert(text);
+            FAILED
+        });
+        let found = Found { volumes, disks, failed };
         self.rows.insert(node, Row { versions: versions(ledger, node), found });
     }
 }
@@ -147,8 +164,9 @@ fn own<'t>(
 mod tests {
     use super::*;
     use crate::cycle::{Decision, Scheduler};
+    use crate::model::{CsiNode, InTreePlugin, InlineDisk, Migration, PersistentVolume, PodVolume, VolumeSource};
     use crate::profile::CompiledProfile;
-    use crate::volume_testing::{bound, claim, node_in, on, using, volume, waiting_class};
+    use crate::volume_testing::{bound, claim, csi_node, mounting, named, node_in, on, using, volume, waiting_class};
 
     /// Nodes `a`, where a pod of others is, and `b`; pods that wait: one that shares the claim `own`, and one of others.
     fn cluster() -> Ledger {
@@ -193,7 +211,7 @@ mod tests {
         kept.begin(ledger, &pod);
         let nodes = ["a", "b"].map(|name| (name, ledger.nodes().find(name).expect("applied")));
         for (_, node) in nodes {
-            kept.keep(ledger, node, Found { volumes: Verdict::FITS, disks: Verdict::FITS });
+            kept.keep(ledger, node, Ok(Verdict::FITS), Verdict::FITS);
         }
         change(ledger);
         kept.begin(ledger, &pod);
@@ -235,5 +253,39 @@ mod tests {
             assume(&mut ledger, name);
             assert_eq!(found_after(&mut ledger, |ledger| ledger.forget(name)), expected, "{name}");
         }
+    }
+
+    /// As upstream, whose pass with the nominated pods ends before VolumeBinding: only what a row comes to can fail.
+    #[test]
+    fn a_filter_that_would_fail_behind_another_ones_refusal_fails_nothing() {
+        let mut ledger = Ledger::new();
+        ledger.apply_node(&node_in("a", "z"));
+        ledger.apply_csi_node(CsiNode {
+            migrated_plugins: vec!["kubernetes.io/gce-pd".into()],
+            ..csi_node("a", "driver", None)
+        });
+        let migration = Migration { plugin: InTreePlugin::GcePd, affinity: Err("no such form".into()) };
+        let source = VolumeSource::InTree { attachable: None, migration, disk: "pd".into() };
+        ledger.apply_volume(PersistentVolume { source, ..volume("v", "", 1) });
+        ledger.apply_claim(bound("c", "v"));
+        let disk = || InlineDisk::GcePd { name: "three".into(), read_only: false };
+        let mounted = || PodVolume::Disk { volume: "d".into(), disk: disk(), counts: Ok(None) };
+        let pod = Arc::new(mounting("p", vec![named("c"), mounted()]));
+        let mut scheduler = Scheduler::new(CompiledProfile::default_preset("test").into(), 1);
+        let mut answers = |ledger: &Ledger| {
+            [(); 2].map(|()| match scheduler.decide(ledger, &pod) {
+                Decision::NoFit(no_fit) => no_fit.diagnosis.to_string(),
+                Decision::Failed(text) => text.to_string(),
+                other => format!("{other:?}"),
+            })
+        };
+        let failed = "running \"VolumeBinding\" filter plugin: could not translate pv: no such form".to_owned();
+        assert_eq!(answers(&ledger), [failed.clone(), failed.clone()]);
+        let nominated = mounting("nominated", vec![mounted()]);
+        ledger.apply_pod(Pod { nominated_node: Some("a".into()), ..nominated });
+        let refused = "0/1 nodes are available: 1 node(s) had no available disk.".to_owned();
+        assert_eq!(answers(&ledger), [refused.clone(), refused]);
+        ledger.delete_pod("nominated");
+        assert_eq!(answers(&ledger), [failed.clone(), failed]);
     }
 }

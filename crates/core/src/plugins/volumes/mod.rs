@@ -17,6 +17,9 @@ use std::cell::OnceCell;
 pub(super) const PLUGINS: [Plugin; 4] =
     [Plugin::VolumeRestrictions, Plugin::NodeVolumeLimits, Plugin::VolumeBinding, Plugin::VolumeZone];
 
+/// The verdict of filters of which one failed.
+pub(crate) const FAILED: Verdict = Verdict::unresolvable(Cause::Volumes);
+
 /// What PreFilter found out about the pod's volumes. A plugin that skips the pod is `None`.
 #[derive(Debug)]
 pub(crate) struct Attempt<'t> {
@@ -41,6 +44,10 @@ pub(super) fn volumes_there(cx: PluginContext<'_>, node: NodeId, overlay: &Overl
     let placed = cx.ledger.volumes().placed_on(node).iter().map(|placed| 1 + removed + placed.volumes.len());
     let moved = overlay.mounts_added().chain(overlay.mounts_removed()).map(|(_, volumes)| volumes.len());
     placed.chain(moved).sum()
+}
+
+fn named(plugin: Plugin, verdict: Result<Verdict, Str>) -> Result<Verdict, Str> {
+    verdict.map_err(|text| format!("running {:?} filter plugin: {text}", plugin.name()).into())
 }
 
 impl<'t> Attempt<'t> {
@@ -69,14 +76,32 @@ impl<'t> Attempt<'t> {
         }))
     }
 
-    /// The first volume filter's refusal of `node` with the pods of `overlay` on it.
+    /// The first volume filter's refusal of `node` with the pods of `overlay` on it. A filter that fails ends the attempt.
     pub(crate) fn filter(&self, cx: PluginContext<'_>, node: NodeId, overlay: &Overlay) -> Verdict {
-        let restrictions = || self.restrictions.as_ref()?.filter(cx, node, overlay).refusal();
-        let limits =
-            || self.answer(Plugin::NodeVolumeLimits, self.limits.as_ref()?.filter(cx, node, overlay)).refusal();
-        let binding = || self.answer(Plugin::VolumeBinding, self.binding.as_ref()?.filter(cx, node)).refusal();
-        let zones = || self.zones.as_ref()?.filter(cx, node).refusal();
-        restrictions().or_else(limits).or_else(binding).or_else(zones).unwrap_or(Verdict::FITS)
+        self.judge(cx, node, overlay).unwrap_or_else(|text| {
+            self.fail(text);
+            FAILED
+        })
+    }
+
+    /// As [`Self::filter`]; upstream's text of a filter that failed, which ends the attempt only where the row comes to that filter.
+    pub(crate) fn judge(&self, cx: PluginContext<'_>, node: NodeId, overlay: &Overlay) -> Result<Verdict, Str> {
+        if let Some(state) = &self.restrictions
+            && let Some(refusal) = state.filter(cx, node, overlay).refusal()
+        {
+            return Ok(refusal);
+        }
+        if let Some(state) = &self.limits
+            && let Some(refusal) = named(Plugin::NodeVolumeLimits, state.filter(cx, node, overlay))?.refusal()
+        {
+            return Ok(refusal);
+        }
+        if let Some(state) = &self.binding
+            && let Some(refusal) = named(Plugin::VolumeBinding, state.filter(cx, node))?.refusal()
+        {
+            return Ok(refusal);
+        }
+        Ok(self.zones.as_ref().map_or(Verdict::FITS, |state| state.filter(cx, node)))
     }
 
     /// What [`Self::filter`] takes, in units of [`Work`](super::context::Work).
@@ -113,7 +138,7 @@ impl<'t> Attempt<'t> {
         self.restrictions.as_ref().is_some_and(volume_restrictions::State::is_in_use)
     }
 
-    /// Takes over that a filter failed in an earlier part of the same look.
+    /// A filter failed, with this text: that ends the attempt, whatever the node.
     pub(crate) fn fail(&self, text: Str) {
         self.failure.get_or_init(|| text);
     }
@@ -121,14 +146,6 @@ impl<'t> Attempt<'t> {
     /// Upstream's text of the filter that failed, if one did.
     pub(crate) fn failure(&self) -> Option<Str> {
         self.failure.get().cloned()
-    }
-
-    /// The verdict of a filter, or the record that it failed, which ends the attempt, whatever the node.
-    fn answer(&self, plugin: Plugin, verdict: Result<Verdict, Str>) -> Verdict {
-        verdict.unwrap_or_else(|text| {
-            self.failure.get_or_init(|| format!("running {:?} filter plugin: {text}", plugin.name()).into());
-            Verdict::unresolvable(Cause::Volumes)
-        })
     }
 }
 

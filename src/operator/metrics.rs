@@ -229,15 +229,12 @@ fn worker(name: &str, view: &WorkerView, version: u64, samples: &mut Samples) {
     let foreign = snapshot.foreign.as_ref().map_or(0, |foreign| foreign.count);
     samples.counter(Metric::BindConflicts, &[profile, ("kind", "foreign")], foreign);
     let c = &snapshot.counts;
-    for (queue, count) in [
-        ("active", c.active),
-        ("backoff", c.backoff),
-        ("unschedulable", c.unschedulable),
-        ("gated", c.gated),
-        ("held", c.held),
-    ] {
+    for (queue, count) in
+        [("active", c.active), ("backoff", c.backoff), ("unschedulable", c.unschedulable), ("gated", c.gated)]
+    {
         samples.gauge(Metric::PendingPods, &[("queue", queue), profile], count as f64);
     }
+    samples.gauge(Metric::HeldPods, &[profile], c.held as f64);
     for (state, count) in [("matched", snapshot.nodes_matched), ("schedulable", snapshot.nodes_schedulable)] {
         samples.gauge(Metric::Nodes, &[profile, ("state", state)], count as f64);
     }

@@ -512,14 +512,12 @@ impl Inner {
         self.change_pod(uid, now, |pod| pod["spec"]["nodeName"] = node.into());
     }
 
-    /// The controllers stop, and everything is deleted.
-    pub(crate) fn drain(&mut self, now: Instant) {
+    /// The controllers stop. Returns the keys of all pods, each of which is to be deleted in an act of its own: the model keeps fewer changes
+    /// than there may be pods.
+    pub(crate) fn drain(&mut self, now: Instant) -> Vec<String> {
         self.workloads.clear();
         self.look_at_volumes_soon(now);
-        let all: Vec<String> = self.store.of(Of::Pods).objects.keys().cloned().collect();
-        for key in all {
-            self.delete_pod(&key, now);
-        }
+        self.store.of(Of::Pods).objects.keys().cloned().collect()
     }
 
     /// The newest process of a replica.

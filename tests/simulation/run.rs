@@ -59,7 +59,9 @@ async fn live(plan: Plan, keep_trace: bool) -> Outcome {
         world.lock().is_well();
     }
     if world.lock().rules.broken.is_empty() {
-        world.act(By::Cluster, |inner| inner.drain(Instant::now()));
+        for key in world.act(By::Cluster, |inner| inner.drain(Instant::now())) {
+            world.act(By::Cluster, |inner| inner.delete_pod(&key, Instant::now()));
+        }
         sleep_until(began + BUSY + HEALED + DRAINED).await;
         world.lock().audit();
         world.lock().is_empty();

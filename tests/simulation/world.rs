@@ -235,6 +235,10 @@ impl World {
             if table.newest <= since {
                 continue;
             }
+            assert!(
+                table.forgotten <= since,
+                "the world itself is wrong: more changes of {of:?} in one act than are kept"
+            );
             let begin = table.log.partition_point(|change| change.version <= since);
             let mut news = Vec::new();
             for change in table.log.range(begin..) {

@@ -75,9 +75,9 @@ metrics! {
     PluginEvaluations: Counter, "scheduler_plugin_evaluation_total", "`plugin`; `extension_point` = `PreFilter`, `Filter`, `PreScore`, `Score`; `profile`",
         "How often plugins were asked, by plugin and extension point",
         "how often plugins were asked: filters and scores once for each node that an attempt looked at, though most answers are kept from earlier attempts. A plugin that has nothing to do for a pod is counted as well, which kube-scheduler leaves out";
-    PendingPods: Gauge, "scheduler_pending_pods", "`queue` = `active`, `backoff`, `unschedulable`, `gated`, `held`; `profile`",
+    PendingPods: Gauge, "scheduler_pending_pods", "`queue` = `active`, `backoff`, `unschedulable`, `gated`; `profile`",
         "Pods without a node, by the part of the queue they wait in",
-        "pods without a node; `held` are pods that the profile may not or cannot place, a state that kube-scheduler does not have";
+        "pods without a node. Pods that are held are in none of these queues: `berth_held_pods` has them";
     UnschedulablePods: Gauge, "scheduler_unschedulable_pods", "`plugin`, `profile`",
         "Waiting pods by the plugins that refused them",
         "waiting pods by the plugin (predicate) that refused them in the last attempt; a pod counts once for each such plugin. `Berth` has pods that are held";
@@ -132,6 +132,9 @@ metrics! {
     WorkerRestarts: Counter, "berth_worker_restarts_total", "`profile`",
         "Workers started again after a failure",
         "workers started again after a failure";
+    HeldPods: Gauge, "berth_held_pods", "`profile`",
+        "Pods without a node that the profile may not or cannot place",
+        "pods without a node that the profile may not or cannot place, a state that kube-scheduler does not have: their events and conditions say why";
     QuarantinedPods: Gauge, "berth_quarantined_pods", "`profile`",
         "Pods that are held because the worker failed while it tried them",
         "pods that are held because the worker failed twice while it tried them; the log names them";

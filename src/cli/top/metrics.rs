@@ -13,8 +13,9 @@ const BYTES: u64 = 64 << 20;
 const PROFILES: usize = 1_000;
 const OF_PROFILE: usize = 64;
 
-/// The parts of a queue, in the order in which they are shown, as the metric names them.
+/// The parts of a queue, in the order in which they are shown, as the metric names them; of the last it has a series of its own.
 pub(super) const QUEUES: [&str; 5] = ["active", "backoff", "unschedulable", "gated", "held"];
+const HELD: usize = 4;
 
 /// What is taken of one scrape.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -78,6 +79,7 @@ impl Scrape {
                 let part = QUEUES.iter().position(|queue| Some(*queue) == label("queue"))?;
                 profile.queues[part] = Some(value as u64);
             }
+            Metric::HeldPods => profile.queues[HELD] = Some(value as u64),
             Metric::OldestPending => profile.oldest = Some(value),
             Metric::ScheduleAttempts => profile.tried += value,
             Metric::BindOutcomes if label("outcome") == Some("bound") => profile.bound += value,
@@ -108,8 +110,9 @@ impl Scrape {
 }
 
 /// The series that are taken.
-const READ: [Metric; 8] = [
+const READ: [Metric; 9] = [
     Metric::PendingPods,
+    Metric::HeldPods,
     Metric::OldestPending,
     Metric::ScheduleAttempts,
     Metric::BindOutcomes,
@@ -169,7 +172,7 @@ mod tests {
 # HELP scheduler_pending_pods Pods without a node
 # TYPE scheduler_pending_pods gauge
 scheduler_pending_pods{queue="active",profile="batch"} 3
-scheduler_pending_pods{queue="held",profile="batch"} 1.0
+berth_held_pods{profile="batch"} 1.0
 scheduler_pending_pods{queue="elsewhere",profile="batch"} 9
 berth_oldest_pending_seconds{profile="batch"} 61.5
 scheduler_schedule_attempts_total{result="scheduled",profile="batch"} 7

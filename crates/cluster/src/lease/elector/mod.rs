@@ -313,11 +313,11 @@ impl Elector {
         let limit = self.request_limit();
         let Ok(answer) = tokio::time::timeout(limit, request).await else {
             let mut message = format!("no answer within {} ms", limit.as_millis());
-            // What was cut short by the deadline tells less than what failed before it.
-            if let Some(before) = self.last_fault.as_ref().filter(|_| self.failures > 0)
-                && limit < self.options.timing.answer_within
-            {
-                message = format!("{message}, after: {before}");
+            if limit < self.options.timing.answer_within {
+                // What was cut short by the deadline tells less than what failed before it.
+                let before = self.last_fault.as_ref().filter(|_| self.failures > 0);
+                let before = before.map_or_else(String::new, |before| format!(", after: {before}"));
+                message = format!("{message}, which were left of the renew deadline{before}");
             }
             return Err(Fault::Other { verb, resource: RESOURCE, message });
         };

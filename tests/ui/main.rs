@@ -8,6 +8,7 @@ mod browser;
 
 use browser::Browser;
 use serde_json::{Value, json};
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -137,6 +138,56 @@ fn a_difference_is_two_states_of_what_is_placed() {
     assert!(browser.text("#detail").contains("would be placed on"), "{}", browser.text("#detail"));
     assert_eq!(browser.value("document.querySelector('#timeline').hidden"), true);
     keep_picture(&mut browser, "diff-light.png");
+    browser.assert_no_trouble();
+}
+
+/// The pages for debugging of a process that has compared one pod, until the test ends.
+fn debug_door(comparison: &Value) -> String {
+    let page =
+        json!({"figures": {"compared": 1, "worse": 1}, "continue": null, "comparisons": [comparison]}).to_string();
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for connection in listener.incoming() {
+            let mut connection = connection.unwrap();
+            let _request = connection.read(&mut [0; 4096]).unwrap();
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}", page.len());
+            write!(connection, "{head}\r\nconnection: close\r\n\r\n{page}").unwrap();
+        }
+    });
+    url
+}
+
+#[test]
+#[ignore = "needs Chromium: make test-ui"]
+fn a_shadow_is_two_states_of_what_another_scheduler_bound() {
+    let folder = Folder::new("shadow");
+    let node = |name: &str| {
+        let amounts = json!({"cpu": "4", "memory": "8Gi", "pods": "110"});
+        json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name},
+            "status": {"allocatable": amounts, "capacity": amounts}})
+    };
+    let pod = |name: &str, cpu: &str| {
+        let container = json!({"name": "c", "image": "c:1", "resources": {"requests": {"cpu": cpu}}});
+        json!({"apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": name, "namespace": "shop", "uid": format!("uid-{name}")},
+            "spec": {"schedulerName": "default-scheduler", "nodeName": "n1", "containers": [container]}})
+    };
+    let trial = json!({"apiVersion": "scheduling.berth.dev/v1alpha1", "kind": "SchedulerProfile",
+        "metadata": {"name": "trial"},
+        "spec": {"mode": "DryRun", "shadow": {"schedulerNames": ["default-scheduler"]}}});
+    let cluster = manifests(&folder, vec![node("n1"), node("n2"), pod("web", "1"), pod("db", "2"), trial]);
+    let door = debug_door(&json!({
+        "number": 1, "pod": "shop/web", "uid": "uid-web", "scheduler": "default-scheduler", "node": "n1", "ours": "n2",
+        "outcome": "worse", "rank": 2, "of": 2, "apart": [{"plugin": "NodeResourcesFit", "by": 30}]}));
+    let page = page(&folder, &["shadow", "report", "trial", "--debug-url", &door, "--manifests", &cluster]);
+    let mut browser = Browser::start("shadow", 1200, 1000);
+    browser.open(&page, "#pod=shop%2Fweb");
+    let states = browser.value("[...document.querySelectorAll('#states button')].map((button) => button.textContent)");
+    assert_eq!(states, json!(["As they are bound", "As the profile would", "Change"]));
+    let detail = browser.text("#detail");
+    assert!(detail.contains("would have placed it on n2") && detail.contains("NodeResourcesFit"), "{detail}");
+    keep_picture(&mut browser, "shadow-light.png");
     browser.assert_no_trouble();
 }
 

@@ -7,6 +7,7 @@
 //!  simulated  a run, or two runs compared
 //!  diffed     what changed profiles would do to what is placed and to what waits
 //!  explained  pending pods as they are now
+//!  shadowed   what a profile in mode DryRun would have done with pods that others bound
 //!  document   the file: shell, style, script, and the policy that allows nothing else
 //!  assets/    what the browser runs; one file for each part
 //! ```
@@ -19,6 +20,7 @@ mod data;
 mod diffed;
 mod document;
 mod explained;
+mod shadowed;
 mod simulated;
 
 #[cfg(test)]
@@ -27,6 +29,7 @@ mod tests;
 pub(super) use data::Data;
 pub(super) use diffed::{Sides, diffed};
 pub(super) use explained::explained;
+pub(super) use shadowed::{Shadowed, Would, shadowed};
 pub(super) use simulated::{compared, simulated};
 
 use anyhow::{Context, ensure};

@@ -1,5 +1,5 @@
 use super::data::Data;
-use super::{Sides, compared, diffed, document, explained, simulated};
+use super::{Shadowed, Sides, Would, compared, diffed, document, explained, shadowed, simulated};
 use berth_core::model::{LabelSelector, Labels, Pod, PodKey, Requests, Usage, ZONE};
 use berth_core::profile::CompiledProfile;
 use berth_core::testing::{node, pod, shape_of};
@@ -236,6 +236,44 @@ fn a_difference_shows_placed_pods_placed_anew_and_says_where_waiting_ones_would_
     assert!(message(2).ends_with("; the same with the present profiles"), "{}", message(2));
     assert!(message(4).contains("Insufficient cpu"), "{}", message(4));
     assert_ne!(data["pods"]["answer"][2], Value::from(-1), "why it fits nowhere");
+}
+
+/// One stays, one would be on the other node, one nowhere, and one is gone by now.
+#[test]
+fn a_shadow_shows_pods_where_they_are_bound_and_where_the_profile_would_have_put_them() {
+    let mut cluster = small();
+    for pod in &mut cluster.pods {
+        pod.node_name = Some("n1".into());
+    }
+    let compared = |name: &'static str, uid, ours, outcome| Shadowed {
+        pod: name,
+        uid,
+        scheduler: "test",
+        node: "n1",
+        ours,
+        outcome,
+        why: format!("why {name}"),
+    };
+    let all = [
+        compared("default/a", "a", Some("n1"), Would::Leave),
+        compared("default/b", "b", Some("n2"), Would::Move),
+        compared("default/big", "big", None, Would::Refuse),
+        compared("default/running", "another", Some("n2"), Would::Move),
+    ];
+    let mut only_follows = profiles("trial");
+    Arc::make_mut(&mut only_follows[0]).scheduler_names.clear();
+    let data = data_of(&written(&shadowed(&cluster, &only_follows[0], &all, &[])));
+    // a, b, big, running
+    assert_eq!(data["pods"]["from"], serde_json::json!([0, 0, 0, 0]));
+    assert_eq!(data["pods"]["to"], serde_json::json!([0, 1, -1, 0]));
+    assert_eq!(data["pods"]["fate"], serde_json::json!([0, 1, 2, 0]));
+    assert_eq!(text(&data, &data["pods"]["message"][1]), "why default/b");
+    assert_eq!(data["pods"]["profile"], serde_json::json!([0, 0, 0, 0]), "it serves them on the page");
+    // Judged without itself: beside the others of n1, all four cores of n2 are free.
+    let answer = usize::try_from(data["pods"]["answer"][1].as_i64().unwrap()).unwrap();
+    assert_eq!(data["answers"][answer]["best"][0][0], 1, "{data}");
+    assert_eq!(data["pods"]["answer"][0], Value::from(-1), "nobody asks about those that stay");
+    assert_eq!(text(&data, &data["notes"][0]), "1 of 4 compared pods are gone by now");
 }
 
 #[test]

@@ -3,17 +3,21 @@
 //! ```text
 //!  read      the debug door of the process that leads: figures and the newest comparisons
 //!  report    pure: what was read → figures, disagreements, rows
+//!  page      the pods of the report on the nodes of the cluster, for a browser
 //! ```
 
+mod page;
 mod read;
 mod report;
 
 use super::Answer;
+use super::live::ClusterArgs;
 use super::output::{self, Format};
 use anyhow::bail;
 use axum::http::Uri;
 use clap::Subcommand;
 use report::Report;
+use std::path::PathBuf;
 
 /// Where the chart's port is after a port-forward.
 const DOOR: &str = "http://127.0.0.1:8082";
@@ -40,6 +44,9 @@ Examples:
   # In a script: exit code 2 if fewer than 99.5 % of the pods are where the profile would be content.
   berth shadow report trial --at-least 99.5 -o json > report.json
 
+  # Where the pods are and where the profile would have put them, as a map.
+  berth shadow report trial --html trial.html
+
 The newest 10,000 comparisons are kept, in memory: they are lost when the process ends or the profile's spec changes.")]
 struct ReportArgs {
     /// The profile.
@@ -58,9 +65,24 @@ struct ReportArgs {
     #[arg(long, value_name = "PERCENT")]
     at_least: Option<f64>,
 
+    /// Also write a page for a browser: a map of the nodes with the pods where they are bound and where the profile would have put them,
+    /// and for each on another node why. One file, which loads nothing.
+    ///
+    /// Nodes, pods and the profile are read from the cluster of the kubeconfig; pods that are gone by now are left out.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+
+    /// For the page, manifests instead of a live cluster: a file, a folder (read recursively), or `-` for standard input; may be given
+    /// several times.
+    #[arg(id = "filename", long = "manifests", value_name = "PATH", requires = "html")]
+    manifests: Vec<PathBuf>,
+
     /// The form of the answer.
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
+
+    #[command(flatten)]
+    cluster: ClusterArgs,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Answer> {
@@ -80,6 +102,9 @@ fn report(args: &ReportArgs) -> anyhow::Result<Answer> {
     runtime.shutdown_background();
     let report = Report::of(read?);
     output::answer(args.output, &report, |out| report.write(args.show, out))?;
+    if let Some(file) = &args.html {
+        page::write(file, &report, &args.cluster, &args.manifests)?;
+    }
     let falls_short = args.at_least.is_some_and(|least| report.among_best_percent.is_none_or(|share| share < least));
     Ok(if falls_short { Answer::No } else { Answer::Done })
 }

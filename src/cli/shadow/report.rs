@@ -2,6 +2,7 @@
 
 use crate::cli::output::Align::{Left, Right};
 use crate::cli::output::{Table, counted};
+use crate::cli::page::{Shadowed, Would};
 use berth_api::ShadowStatus;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
@@ -71,7 +72,7 @@ struct WouldPreempt {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Report {
-    profile: String,
+    pub(super) profile: String,
     /// The share of pods whose node is among the profile's best; none before the first comparison.
     pub(super) among_best_percent: Option<f64>,
     /// The share of pods for which the profile chose the very node.
@@ -84,6 +85,20 @@ pub(super) struct Report {
 impl Compared {
     fn is_agreed(&self) -> bool {
         matches!(&*self.outcome, "same" | "tied")
+    }
+
+    fn shadowed(&self) -> Shadowed<'_> {
+        let (outcome, what) = match &*self.outcome {
+            "same" => (Would::Leave, "the profile chose the same node".to_owned()),
+            "tied" => (Would::Leave, "one of the profile's best nodes; it drew another".to_owned()),
+            "held" => (Would::Hold, "the profile would hold the pod".to_owned()),
+            "unschedulable" | "failed" => (Would::Refuse, "the profile finds no node".to_owned()),
+            _ => (Would::Move, format!("the profile would have placed it on {}", self.ours.as_deref().unwrap_or("-"))),
+        };
+        let why = self.why();
+        let why = if why.is_empty() { what } else { [&*what, ": ", &why].concat() };
+        let Self { pod, uid, scheduler, node, ours, .. } = self;
+        Shadowed { pod, uid, scheduler, node, ours: ours.as_deref(), outcome, why }
     }
 
     /// Why the profile would not have been content, in a few words.
@@ -114,6 +129,11 @@ impl Report {
             figures,
             comparisons,
         }
+    }
+
+    /// The comparisons as a page shows them, the oldest first.
+    pub(super) fn shadowed(&self) -> Vec<Shadowed<'_>> {
+        self.comparisons.iter().map(Compared::shadowed).collect()
     }
 
     /// Writes figures, disagreements by plugin, and the newest `show` pods on whose node the profile would not have been content.

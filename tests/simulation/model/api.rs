@@ -201,6 +201,9 @@ fn without_descriptions(schema: &mut Value) {
     }
 }
 
+/// Nodes that one request reads for extenders; a watch that reads in pages asks for more.
+const PAGE_FOR_EXTENDERS: usize = 500;
+
 fn list(store: &Store, place: &Place, asked: &Asked) -> Answer {
     let (table, kind) = (store.of(place.of), place.of.kind());
     let only_alive = asked.query("fieldSelector").is_some_and(|fields| fields.contains("status.phase!="));
@@ -245,8 +248,9 @@ fn list(store: &Store, place: &Place, asked: &Asked) -> Answer {
         out.extend_from_slice(&one.json);
     }
     out.extend_from_slice(b"]}");
-    // A list at any version is no news to who asks: it goes into no table.
-    let is_whole = page == all.len() && asked.query("resourceVersionMatch").is_none();
+    // A list at any version is no news to who asks, nor is what extenders are to be told of nodes: neither goes into a table.
+    let is_for_extenders = place.of == Of::Nodes && limit == Some(PAGE_FOR_EXTENDERS);
+    let is_whole = page == all.len() && asked.query("resourceVersionMatch").is_none() && !is_for_extenders;
     Answer { shows: is_whole.then_some(version), ..Answer::ok(200, out) }
 }
 

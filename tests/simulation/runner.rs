@@ -13,6 +13,9 @@ use std::time::{Duration, Instant};
 /// Worlds in `make test`, unless `BERTH_WORLDS` says how many.
 const WORLDS: u64 = 1_000;
 
+/// A long run goes on after a world that breaks a rule, until so many have: each is told, the first one with its shortest trace.
+const MOST_BROKEN: usize = 10;
+
 /// After so many worlds of a long run it says how far it is.
 const SAID_EACH: u64 = 500;
 
@@ -266,14 +269,15 @@ pub(crate) fn many() {
     };
     let unlimited = variable("BERTH_WORLDS").is_some();
     let (began, next, events, done) = (Instant::now(), AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
-    let failed: Mutex<Option<(u64, Told)>> = Mutex::default();
+    let failed: Mutex<Vec<(u64, Told)>> = Mutex::default();
+    let most = if unlimited && variable("BERTH_WORLD_BRIEF").is_none() { MOST_BROKEN } else { 1 };
     let work = || {
         // The second run of a world is in another process, so that nothing that is drawn once for a process is the same by chance.
         let (mut worlds, mut other) = (Copied::start(), Copied::start());
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let late = !unlimited && began.elapsed() > TIME;
-            if index >= count || late || failed.lock().unwrap().is_some() {
+            if index >= count || late || failed.lock().unwrap().len() >= most {
                 return;
             }
             let seed = first.wrapping_add(index);
@@ -290,7 +294,8 @@ pub(crate) fn many() {
                 println!("{so_far} of {count} worlds in {:.0} s", began.elapsed().as_secs_f64());
             }
             if !told.broken.is_empty() {
-                failed.lock().unwrap().get_or_insert((seed, told));
+                println!("seed {seed:#x} breaks a rule: {}", told.broken.join("; "));
+                failed.lock().unwrap().push((seed, told));
             }
         }
     };
@@ -301,8 +306,13 @@ pub(crate) fn many() {
     });
     let (done, seconds) = (done.into_inner(), began.elapsed().as_secs_f64());
     println!("{done} worlds of 320 s in {seconds:.1} s, {} events", events.into_inner());
-    if let Some((seed, told)) = failed.into_inner().unwrap() {
-        panic!("after {done} worlds: {}", report(seed, &told));
+    let failed = failed.into_inner().unwrap();
+    if let [(seed, told), others @ ..] = &*failed {
+        let others: String = others.iter().fold(String::new(), |mut text, (seed, told)| {
+            let _ = writeln!(text, "seed {seed:#x} breaks a rule: {}", told.broken.join("; "));
+            text
+        });
+        panic!("after {done} worlds: {}{others}", report(*seed, told));
     }
     match fewer(done, count, unlimited) {
         None => {}

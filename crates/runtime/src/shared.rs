@@ -216,7 +216,26 @@ impl Shared {
             }
             ledger.release(&abandoned.victims);
         });
+        self.let_go(&abandoned.assumed);
         self.wake_all();
+    }
+
+    /// Ends the nominations of pods that have come back although their worker has ended, where nobody serves them: when their names were
+    /// given up they were not waiting.
+    fn let_go(&self, uids: &[Str]) {
+        let is_unserved = |ledger: &Ledger, uid: &Str| match ledger.pod(uid) {
+            Some(PodState::Pending(pod)) => !ledger.is_own_scheduler(&pod.scheduler_name),
+            _ => false,
+        };
+        if !self.ledger.read(|ledger| uids.iter().any(|uid| is_unserved(ledger, uid))) {
+            return;
+        }
+        let _right = self.serving();
+        let pods: Vec<Arc<Pod>> =
+            self.ledger.write(|ledger| uids.iter().filter_map(|uid| ledger.let_go(uid)).collect());
+        for pod in pods {
+            self.sink.nominate(&Str::default(), NominateRequest { pod, node: None });
+        }
     }
 
     /// Takes in how a request ended: the ledger first, then the worker.
@@ -233,8 +252,14 @@ impl Shared {
         match consequence {
             Consequence::None => return,
             Consequence::Bound(pod, node) => return self.sink.bound(profile, pod, node),
-            Consequence::BindEnded(uid, outcome) => self.ledger.write(|ledger| ledger.bind_ended(&uid, &outcome)),
-            Consequence::Forget(uid) => self.ledger.write(|ledger| ledger.forget(&uid)),
+            Consequence::BindEnded(uid, outcome) => {
+                self.ledger.write(|ledger| ledger.bind_ended(&uid, &outcome));
+                self.let_go(&[uid]);
+            }
+            Consequence::Forget(uid) => {
+                self.ledger.write(|ledger| ledger.forget(&uid));
+                self.let_go(&[uid]);
+            }
             Consequence::Release(victims) => self.ledger.write(|ledger| ledger.release(&victims)),
         }
         // What came back may be what others waited for.

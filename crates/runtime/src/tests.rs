@@ -529,6 +529,8 @@ async fn a_stopped_worker_gives_back_what_waits_before_its_bind() {
         let writes = begun.then(|| bench.write());
         stop(&bench, "a").await;
         assert!(bench.pending("uid-p"), "nothing was bound: nothing stays assumed");
+        let last = bench.hand.nominated.lock().unwrap().last().unwrap().clone();
+        assert_eq!((&*last.pod.uid, last.node), ("uid-p", None), "nobody serves it any more");
         if let Some(writes) = writes {
             bench.written(&writes, VolumesOutcome::Written);
             assert!(bench.pending("uid-p") && bench.queued() == 0, "its outcome is nobody's any more");

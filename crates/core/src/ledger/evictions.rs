@@ -273,6 +273,17 @@ impl Ledger {
         is_abandoned.then(|| self.nominate(uid, None)).map(|_| pod)
     }
 
+    /// Ends the nomination of a pod that waits again and that nobody serves. Returns the pod with the nomination that its object reports, if it
+    /// reports one yet: it is to be ended there, too.
+    pub fn let_go(&mut self, uid: &str) -> Option<Arc<Pod>> {
+        let abandoned = self.abandon(uid);
+        if abandoned.is_some() {
+            return abandoned;
+        }
+        let Some(PodState::Pending(pod)) = self.pod(uid) else { return None };
+        (!self.is_own_scheduler(&pod.scheduler_name)).then(|| self.as_reported(pod))
+    }
+
     /// Whether some profile of this process serves the scheduler `name`.
     pub fn is_own_scheduler(&self, name: &str) -> bool {
         self.own_schedulers.binary_search_by(|own| (**own).cmp(name)).is_ok()

@@ -27,6 +27,19 @@ async fn a_worker_that_starts_on_a_warm_ledger_goes_on_where_the_last_leader_was
     bench.engine.stop_all().await;
 }
 
+/// The next process serves it, and its nomination says meanwhile where it will go.
+#[tokio::test]
+async fn a_pod_whose_claims_are_being_bound_stays_nominated_at_the_end_of_the_process() {
+    let bench = Bench::new();
+    bench.pod_with_a_claim("a");
+    bench.run("a");
+    let _begun = bench.write();
+    bench.engine.stop_all().await;
+    assert!(bench.pending("uid-p"));
+    let nominated: Vec<Option<Str>> = bench.hand.nominated.lock().unwrap().iter().map(|one| one.node.clone()).collect();
+    assert_eq!(nominated, [Some("n".into())]);
+}
+
 fn with_backoffs_of(backoff: Duration) -> Arc<CompiledProfile> {
     let queue = QueueTimes { initial_backoff: backoff, max_backoff: backoff, ..QueueTimes::default() };
     Arc::new(CompiledProfile { queue, ..CompiledProfile::default_preset("a") })

@@ -128,3 +128,24 @@ fn a_refused_bind_ends_the_nomination_that_the_object_of_its_pod_reports() {
     let refusal = refusal.unwrap();
     assert_eq!((refusal.pod.nominated_node.as_deref(), refusal.nomination), (Some("a"), NominatedNode::Clear));
 }
+
+/// Also where the attempt leaves a nomination as it is otherwise: here the pod may not preempt, and nothing else would end it.
+#[test]
+fn it_ends_with_the_next_failed_attempt_where_its_node_is_gone() {
+    for is_gone in [false, true] {
+        let mut bench = Bench::new();
+        bench.fill(&["a", "b"]);
+        bench.seen(|ledger| {
+            let nominated_node = Some("a".into());
+            let polite =
+                Pod { preempts: false, priority: 10, nominated_node, ..pod("polite", shape_of(1000, 1 << 20)) };
+            ledger.apply_pod(polite);
+            if is_gone {
+                ledger.delete_node("a");
+            }
+        });
+        bench.settle(0);
+        assert!(bench.last_report().0.contains("preemptionPolicy=Never"), "{:?}", bench.last_report());
+        assert_eq!(bench.nominated("polite").is_none(), is_gone);
+    }
+}

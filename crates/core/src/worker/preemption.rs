@@ -19,7 +19,7 @@ use super::snapshot::Storm;
 use super::{Step, Worker};
 use crate::cycle::NoFit;
 use crate::io::{AttemptId, Effect, EvictRequest, EvictionOutcome, NominatedNode, RefusalText};
-use crate::ledger::{Change, Conflict, Evicting, EvictionProposal, Ledger, LedgerAccess};
+use crate::ledger::{Change, Conflict, Evicting, EvictionProposal, Ledger, LedgerAccess, PodState};
 use crate::limits::{STORM_PAUSE, STORM_PREEMPTIONS, VICTIMS_WINDOW};
 use crate::model::{Pod, PodKey, PodShape, Str, Time};
 use crate::plugins::Work;
@@ -282,22 +282,21 @@ impl Worker {
             };
             let node = if let Outcome::Evict(plan) = &outcome { Some(ledger.nodes().name(plan.node)) } else { None };
             let lost_to = node.and_then(|_| preemptions.lost_to(ledger, pod));
-            // On a node that was deleted nothing comes of it, however long the victims stay.
-            let pending = ledger.pending_preemption(&pod.uid).filter(|on| ledger.nodes().find(&on.node).is_some());
-            let pending = pending.map(|pending| node == Some(&pending.node));
-            Some(Ok((outcome, lost_to, pending)))
+            let pending = ledger.pending_preemption(&pod.uid).map(|pending| node == Some(&pending.node));
+            Some(Ok((outcome, lost_to, pending, is_nominated_to_nothing(ledger, &pod.uid))))
         });
         let Some((found, _)) = found else {
             return Ok((PostFilter::Not(format!("preemption: {TOO_LONG}.").into(), NominatedNode::Keep), *version));
         };
-        let (outcome, lost_to, pending) = found?;
+        let (outcome, lost_to, pending, to_nothing) = found?;
+        let keep = if to_nothing { NominatedNode::Clear } else { NominatedNode::Keep };
         let result = match outcome {
             // The nomination ended meanwhile and its victims terminate all the same: no more are evicted there.
             Outcome::Evict(_) if pending == Some(true) => PostFilter::Not(WAITS.into(), NominatedNode::Keep),
             Outcome::Evict(plan) => self.evict(step, plan, (no_fit, &mut known), lost_to, bounds)?,
             Outcome::NotHelpful(why) if pending.is_none() => PostFilter::Not(why.into(), NominatedNode::Clear),
-            Outcome::NotHelpful(why) | Outcome::NotEligible(why) => PostFilter::Not(why.into(), NominatedNode::Keep),
-            Outcome::Failed(why) => PostFilter::Not(why, NominatedNode::Keep),
+            Outcome::NotHelpful(why) | Outcome::NotEligible(why) => PostFilter::Not(why.into(), keep),
+            Outcome::Failed(why) => PostFilter::Not(why, keep),
             Outcome::Fits => return Err(Unfinished::Conflict(Conflict::NoLongerFits)),
         };
         if let PostFilter::Not(..) = result {
@@ -522,6 +521,13 @@ impl Worker {
             }
         }
     }
+}
+
+/// Whether the pod is nominated to a node that is there no more: nothing comes of that, however its attempt ends, and however long victims
+/// stay there.
+fn is_nominated_to_nothing(ledger: &Ledger, uid: &str) -> bool {
+    let Some(PodState::Pending(pod)) = ledger.pod(uid) else { return false };
+    pod.nominated_node.as_ref().is_some_and(|node| ledger.nodes().find(node).is_none())
 }
 
 /// Ends the pod's nomination: pods that may be placed there are woken at once. To the pod itself, which fitted nowhere at

@@ -26,6 +26,7 @@ mod bad_input;
 mod capacity;
 mod chart_values;
 mod cluster;
+mod commands;
 mod crash;
 mod debug;
 mod diff;

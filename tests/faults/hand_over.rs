@@ -3,7 +3,8 @@
 use std::env;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use berth_lab::{Operator, for_each};
+use berth_lab::{Operator, for_each, wait_for};
+use rustix::process::Signal;
 
 use crate::cluster::namespace;
 use crate::holds::{Holds, shown};
@@ -28,6 +29,9 @@ const LONGEST_HOLD: u64 = 1_000;
 /// Reads of pages for debugging, all pages together.
 const PAGES_READ: usize = 500;
 
+/// Times that the state is written to the log.
+const DUMPS: usize = 20;
+
 #[test]
 fn a_leader_of_a_large_cluster_hands_over() {
     // How many pods are on the nodes.
@@ -42,6 +46,9 @@ fn a_leader_of_a_large_cluster_hands_over() {
     assert!(share <= MOST_OF_A_CORE, "{share}");
     let held = held_by_pages(&mut stage);
     println!("pages for debugging: the longest hold of the lock in {PAGES_READ} reads: {}", shown(held));
+    assert!(held <= Some(LONGEST_HOLD), "{held:?}");
+    let held = held_by_dumps(&mut stage);
+    println!("SIGUSR2: the longest hold of the lock in {DUMPS} dumps: {}", shown(held));
     assert!(held <= Some(LONGEST_HOLD), "{held:?}");
     stage.load.flow(true);
     let measured = [
@@ -124,6 +131,19 @@ fn held_by_pages(stage: &mut Stage) -> Option<u64> {
     for path in pages.iter().cycle().take(PAGES_READ) {
         let (status, text) = operator.debug_page(path).unwrap();
         assert_eq!(status, 200, "{path}: {text}");
+    }
+    holds().longest_since(&before)
+}
+
+/// The same, while the state is written to the log at SIGUSR2.
+fn held_by_dumps(stage: &mut Stage) -> Option<u64> {
+    let operator = stage.leader();
+    let holds = || Holds::read(&operator.page("/metrics").unwrap().1);
+    let written = || std::fs::read_to_string(operator.process.log()).unwrap().matches("dump of the state: end").count();
+    let (before, first) = (holds(), written());
+    for dumps in 1..=DUMPS {
+        operator.process.signal(Signal::USR2).unwrap();
+        wait_for("a dump", LATER, || Ok((written() >= first + dumps).then_some(()))).unwrap();
     }
     holds().longest_since(&before)
 }

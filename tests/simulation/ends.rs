@@ -143,8 +143,8 @@ impl Inner {
             && beside.iter().map(|one| one.cpu).sum::<i64>() + pod.cpu <= life.cpu
             && (pod.memory == 0 || beside.iter().map(|one| one.memory).sum::<i128>() + pod.memory <= life.memory)
             && beside.len() < life.pods
-            && !(pod.port.is_some() && on.iter().any(|one| one.port == pod.port))
-            && !on.iter().any(|one| one.keeps_away(pod))
+            && !(pod.port.is_some() && beside.iter().any(|one| one.port == pod.port))
+            && !beside.iter().any(|one| one.keeps_away(pod))
             && self.volumes_let(pod, life)
             && self.extenders.let_pod(pod, &life.name)
     }

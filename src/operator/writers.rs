@@ -181,14 +181,14 @@ impl EffectSink for Writers {
         if request.node.is_some() {
             // A refusal of an earlier attempt that still waits would end it.
             self.refusals.cancel(uid);
-        } else if self.refusals.end_nomination(uid) {
+        } else if self.refusals.end_nomination(uid, None) {
             return;
         }
         self.pre_binder.nominate(profile, request);
     }
 
     fn evict(&self, worker: WorkerId, profile: &Str, mut request: EvictRequest) {
-        request.lower_priority.retain(|pod| !self.refusals.end_nomination(&pod.uid));
+        request.lower_priority.retain(|pod| !self.refusals.end_nomination(&pod.uid, Some(&request.node)));
         self.evictor.submit(worker, profile, request);
     }
 

@@ -156,12 +156,14 @@ impl Observed {
         Self { record, since: now, holder_since: now, renewed: false, gone: None, is_first: false }
     }
 
-    /// An unchanged record keeps its age.
+    /// An unchanged record keeps its age. So does its absence, but not for one who `was_away` meanwhile: somebody may have made the Lease, led,
+    /// and lost it again.
     #[must_use]
-    pub fn next(self, record: Option<Record>, now: Instant) -> Self {
+    pub fn next(self, record: Option<Record>, now: Instant, was_away: bool) -> Self {
         match (&self.record, &record) {
             (Some(old), Some(new)) if old.version == new.version => self,
             (Some(old), Some(new)) if old.holder == new.holder => Self { record, since: now, renewed: true, ..self },
+            (None, None) if was_away => Self { since: now, is_first: false, ..self },
             (None, None) => self,
             (_, None) => Self { gone: self.record, ..Self::first(None, now) },
             (_, Some(_)) => Self::first(record, now),
@@ -279,10 +281,13 @@ mod tests {
     #[tokio::test]
     async fn expiry_counts_from_the_last_change_seen_not_from_times_in_the_record_125761() {
         let (start, timing) = (Instant::now(), Timing::default());
-        let seen =
-            Observed::first(Some(record("other", "1")), start).next(Some(record("other", "2")), start + secs(14));
+        let seen = Observed::first(Some(record("other", "1")), start).next(
+            Some(record("other", "2")),
+            start + secs(14),
+            false,
+        );
         assert_eq!(decide(&seen, None, start + secs(16), &timing), Decision::Wait(secs(2)));
-        let seen = seen.next(Some(record("other", "2")), start + secs(28));
+        let seen = seen.next(Some(record("other", "2")), start + secs(28), false);
         assert_eq!(decide(&seen, None, start + secs(29), &timing), Decision::Acquire);
     }
 
@@ -292,17 +297,36 @@ mod tests {
         let longer = Record { duration: secs(20), ..record("other", "1") };
         for (last, until) in [(record("other", "1"), 34), (longer, 39), (record("", "1"), 34), (record("me", "1"), 34)]
         {
-            let seen = Observed::first(Some(last), start).next(None, start + secs(19)).next(None, start + secs(25));
+            let seen = Observed::first(Some(last), start).next(None, start + secs(19), false).next(
+                None,
+                start + secs(25),
+                false,
+            );
             assert_eq!(decide(&seen, None, start + secs(19), &timing), Decision::Wait(LOOK_FOR_MISSING));
             assert_eq!(decide(&seen, None, start + secs(until - 1), &timing), Decision::Wait(LOOK_FOR_MISSING));
             assert_eq!(decide(&seen, None, start + secs(until), &timing), Decision::Create);
-            let again = seen.next(Some(record("other", "2")), start + secs(33));
+            let again = seen.next(Some(record("other", "2")), start + secs(33), false);
             assert_eq!(decide(&again, None, start + secs(34), &timing), Decision::Wait(secs(2)), "it was made again");
         }
         let first = Observed { is_first: true, ..Observed::first(None, start) };
         assert_eq!(decide(&first, None, start, &timing), Decision::Create, "there was none to be deleted");
-        let seen = first.next(Some(record("other", "1")), start).next(None, start);
+        let seen = first.next(Some(record("other", "1")), start, false).next(None, start, false);
         assert_eq!(decide(&seen, None, start, &timing), Decision::Wait(LOOK_FOR_MISSING), "there was one since");
+    }
+
+    /// Somebody may have made the Lease meanwhile, and have led up to a moment ago.
+    #[tokio::test]
+    async fn who_was_away_while_there_was_no_lease_waits_anew() {
+        let (start, timing, secs) = (Instant::now(), Timing::default(), Duration::from_secs);
+        let gone = Observed::first(Some(record("other", "1")), start).next(None, start, false);
+        let first = Observed { is_first: true, ..Observed::first(None, start) };
+        for seen in [gone, first] {
+            let looked_on = seen.clone().next(None, start + secs(30), false);
+            assert_eq!(decide(&looked_on, None, start + secs(30), &timing), Decision::Create);
+            let away = seen.next(None, start + secs(30), true);
+            assert!(matches!(decide(&away, None, start + secs(44), &timing), Decision::Wait(_)));
+            assert_eq!(decide(&away, None, start + secs(45), &timing), Decision::Create);
+        }
     }
 
     #[tokio::test]
@@ -310,23 +334,26 @@ mod tests {
         let start = Instant::now();
         let mut seen = Observed::first(Some(record("other", "0")), start);
         for s in 1..=15 {
-            seen = seen.next(Some(record("other", &s.to_string())), start + secs(s));
+            seen = seen.next(Some(record("other", &s.to_string())), start + secs(s), false);
             assert_eq!(seen.other_installation(), None, "after {s} s");
         }
-        seen = seen.next(Some(record("other", "16")), start + secs(16));
+        seen = seen.next(Some(record("other", "16")), start + secs(16), false);
         assert_eq!(seen.other_installation(), Some("other"));
-        seen = seen.next(Some(record("third", "17")), start + secs(17));
+        seen = seen.next(Some(record("third", "17")), start + secs(17), false);
         assert_eq!(seen.other_installation(), None, "a new holder is watched from the beginning");
 
         let mut replica = Observed::first(Some(Record { is_ours: true, ..record("other", "0") }), start);
         for s in 1..=60 {
             let renewed = Record { is_ours: true, ..record("other", &s.to_string()) };
-            replica = replica.next(Some(renewed), start + secs(s));
+            replica = replica.next(Some(renewed), start + secs(s), false);
         }
         assert_eq!(replica.other_installation(), None, "another replica of ours is no other installation");
 
-        let dead =
-            Observed::first(Some(record("other", "0")), start).next(Some(record("other", "0")), start + secs(60));
+        let dead = Observed::first(Some(record("other", "0")), start).next(
+            Some(record("other", "0")),
+            start + secs(60),
+            false,
+        );
         assert_eq!(dead.other_installation(), None, "one that does not renew is no installation");
     }
 

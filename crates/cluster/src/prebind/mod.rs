@@ -32,7 +32,7 @@ use berth_core::io::{AttemptId, Input, VolumesOutcome};
 use berth_core::model::{Pod, Str};
 use kube::Client;
 use nomination::nominate_call;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 use write::{Found, Target, Write};
 
 /// Times a nomination is sent: a second one where the pod had changed meanwhile.
@@ -242,6 +242,9 @@ impl Kit {
                 }
                 Err(error) if error.meaning == Meaning::ReadBack => {}
                 Err(error) => {
+                    if error.may_land() {
+                        self.own.lost(&pod.uid, &node);
+                    }
                     if let Some(code) = error.code
                         && let Some(left_out) = NOT_NOMINATED.line()
                     {
@@ -258,9 +261,14 @@ impl Kit {
         self.nominations.count(WriteResult::Failed);
     }
 
-    /// Ends the nomination that the pod has by us, or had when it was judged, if it is still there.
+    /// Ends the nomination that the pod has by us, or had when it was judged, if it is still there. One whose write was lost ends once that
+    /// cannot be carried out any more.
     async fn end_nomination(&self, pod: &Pod, progress: &dyn Progress) {
-        let Some(node) = self.own.known(pod).nominated else { return };
+        let known = self.own.known(pod);
+        let Some(node) = known.nominated.or(known.lost.clone()) else { return };
+        if known.lost.is_some() {
+            sleep_until(self.link.over(Instant::now())).await;
+        }
         if !self.link.gate.is_open() {
             return self.nominations.count(WriteResult::Failed);
         }

@@ -271,7 +271,7 @@ async fn a_pod_is_nominated_before_its_volumes_are_written() {
     assert_eq!(asked[0].body["status"], json!({"nominatedNodeName": "n1"}));
     assert_eq!(asked[0].body["metadata"], json!({"uid": "uid-p1", "resourceVersion": "7"}));
     assert_eq!((asked.len(), &*asked[1].path), (2, "/api/v1/persistentvolumes/pv"));
-    let known = Known { version: "8".into(), nominated: Some("n1".into()), refused: false };
+    let known = Known { version: "8".into(), nominated: Some("n1".into()), refused: false, lost: None };
     assert_eq!(bench.own.known(&pod("ns", "p1")), known);
 }
 
@@ -320,6 +320,24 @@ async fn a_nomination_is_taken_back_if_it_is_still_ours() {
         assert_eq!(asked[1].body[1], json!({"op": "test", "path": "/status/nominatedNodeName", "value": "n1"}));
         assert_eq!(bench.own.known(&pod).nominated.is_some(), code == 422);
     }
+}
+
+/// The answer to the nomination is lost, and it is carried out all the same.
+#[tokio::test]
+async fn a_nomination_whose_write_was_lost_is_taken_back_once_it_can_come_no_more() {
+    let server = Scripted::start(|asked| async move {
+        if asked.number == 0 { Reply::status(504, "etcd is slow") } else { Reply::json(200, json!({})) }
+    })
+    .await;
+    let limits = quick().limits.landing_within(Duration::from_millis(300));
+    let bench = Bench::with(server, Options { limits, ..quick() }, open_gate());
+    let pod = Arc::new(pod("ns", "p1"));
+    bench.pre_binder.nominate(&"profile".into(), NominateRequest { pod: pod.clone(), node: Some("n1".into()) });
+    bench.pre_binder.nominate(&"profile".into(), NominateRequest { pod, node: None });
+    until("taken back", || bench.nominations() == 1).await;
+    let asked = bench.server.requests();
+    assert_eq!((asked.len(), &*asked[1].content_type), (2, "application/json-patch+json"));
+    assert_eq!(asked[1].body[1], json!({"op": "test", "path": "/status/nominatedNodeName", "value": "n1"}));
 }
 
 fn request_in(namespace: &str, attempt: u64) -> VolumeRequest {

@@ -6,7 +6,7 @@
 //! take turns, and a namespace whose writes fail is paused by itself.
 //!
 //! A refusal may also end the pod's nomination (`status.nominatedNodeName`) or set it, in the same patch, as upstream's does.
-//! It ends the nomination that was known when it was decided, and one that an earlier refusal may have written since, and no other.
+//! It ends the nomination that was known when it was decided, and one of ours whose write was lost, and no other.
 //! Where a nomination ends while the refusal that makes it is queued or under way, that refusal ends it: a request beside it could come first.
 
 #[cfg(test)]
@@ -76,7 +76,8 @@ struct State {
 /// A refusal being written.
 #[derive(Debug)]
 struct Writing {
-    nominates: bool,
+    /// The node that it nominates the pod to.
+    nominates: Option<Str>,
     since: Since,
 }
 
@@ -113,45 +114,33 @@ struct QueuedRefusal {
     reason: RefusalReason,
     text: RefusalText,
     nomination: NominatedNode,
-    /// Nominations that have ended, and that earlier writes may make all the same.
-    undone: Vec<Str>,
     tries: u32,
 }
 
 impl QueuedRefusal {
-    fn nominates(&self) -> bool {
-        matches!(self.nomination, NominatedNode::Set(_))
-    }
-
-    /// The nomination that it makes has ended.
-    fn end_nomination(&mut self) {
-        if let NominatedNode::Set(node) = std::mem::replace(&mut self.nomination, NominatedNode::Clear) {
-            self.undone.push(node);
-        }
+    /// The node that it nominates the pod to.
+    fn nominates(&self) -> Option<&Str> {
+        if let NominatedNode::Set(node) = &self.nomination { Some(node) } else { None }
     }
 
     fn turn(&self) -> Turn {
         Turn { profile: self.profile.clone(), pod: self.pod.clone() }
     }
 
-    /// The node that the pod is nominated to after it; `meant` is the nomination that may end, `now` the one that the pod has.
-    fn nominated_after(&self, meant: Option<&Str>, now: Option<&Str>) -> Option<Str> {
+    /// The node that the pod is nominated to after it; `meant` are nominations that may end, `now` the one that the pod has.
+    fn nominated_after(&self, meant: [Option<&Str>; 2], now: Option<&Str>) -> Option<Str> {
         match &self.nomination {
             NominatedNode::Set(node) => Some(node.clone()),
-            NominatedNode::Clear if now == meant || now.is_some_and(|now| self.undone.contains(now)) => None,
+            NominatedNode::Clear if meant.contains(&now) => None,
             NominatedNode::Clear | NominatedNode::Keep => now.cloned(),
         }
     }
 
     /// It is written in place of an older one.
     fn replaces(&mut self, older: &Self) {
-        self.undone.extend_from_slice(&older.undone);
-        match (&self.nomination, &older.nomination) {
+        if self.nomination == NominatedNode::Keep {
             // What is to be kept is what the older refusal would have written.
-            (NominatedNode::Keep, nomination) => self.nomination.clone_from(nomination),
-            // A write of the older one may still be carried out.
-            (NominatedNode::Clear, NominatedNode::Set(node)) => self.undone.push(node.clone()),
-            _ => {}
+            self.nomination.clone_from(&older.nomination);
         }
     }
 }
@@ -197,8 +186,7 @@ impl RefusalWriter {
     ) {
         let shared = &*self.0;
         let uid = pod.uid.clone();
-        let mut refusal =
-            QueuedRefusal { profile: profile.clone(), pod, reason, text, nomination, undone: Vec::new(), tries: 0 };
+        let mut refusal = QueuedRefusal { profile: profile.clone(), pod, reason, text, nomination, tries: 0 };
         {
             let mut state = shared.lock();
             if let Some(older) = state.waiting.get(&uid) {
@@ -231,21 +219,23 @@ impl RefusalWriter {
         }
     }
 
-    /// Ends the nomination that a refusal of the pod makes which is queued or under way. Returns whether there is one: then it, or a write after
-    /// it, ends whatever nomination the pod has by us, and nobody else need.
-    pub fn end_nomination(&self, uid: &str) -> bool {
+    /// Ends the nomination to `node`, or to any, that a refusal of the pod makes which is queued or under way. Returns whether that is seen to:
+    /// then this refusal, or one more write after it, ends whatever nomination the pod has by us.
+    pub fn end_nomination(&self, uid: &str, node: Option<&str>) -> bool {
+        let is_meant = |made: &Str| node.is_none_or(|node| **made == *node);
         let mut state = self.0.lock();
         let State { waiting, writing, .. } = &mut *state;
-        let under_way = writing.get_mut(uid).filter(|writing| writing.nominates && writing.since == Since::Nothing);
-        let waits = waiting.get_mut(uid).filter(|refusal| refusal.nominates());
-        let is_made = under_way.is_some() || waits.is_some();
-        if let Some(writing) = under_way {
-            writing.since = Since::NominationEnded;
+        let mut is_seen_to = false;
+        if let Some(under_way) = writing.get_mut(uid).filter(|one| one.nominates.as_ref().is_some_and(is_meant)) {
+            // Of one that was taken back a newer attempt may have nominated the pod beside it.
+            is_seen_to = under_way.since != Since::TakenBack;
+            under_way.since = Since::NominationEnded;
         }
-        if let Some(refusal) = waits {
-            refusal.end_nomination();
+        if let Some(refusal) = waiting.get_mut(uid).filter(|refusal| refusal.nominates().is_some_and(is_meant)) {
+            is_seen_to = true;
+            refusal.nomination = NominatedNode::Clear;
         }
-        is_made
+        is_seen_to
     }
 
     /// Takes back what was not begun, and waits for at most `limit` for what was begun, which it then cuts off, and until nothing that was sent
@@ -297,7 +287,8 @@ impl Jobs for Shared {
             let (turn, slot) = turns.next(Instant::now(), WRITERS, |turn| !writing.contains_key(&turn.pod.uid))?;
             let uid = turn.pod.uid.clone();
             if let Some(refusal) = waiting.remove(&uid) {
-                writing.insert(uid.clone(), Writing { nominates: refusal.nominates(), since: Since::Nothing });
+                let nominates = refusal.nominates().cloned();
+                writing.insert(uid.clone(), Writing { nominates, since: Since::Nothing });
                 return Ok((refusal, (uid, slot)));
             }
             turns.ended(&slot);
@@ -317,7 +308,7 @@ impl Jobs for Shared {
         let Some((mut refusal, mut pause)) = outcome else { return self.counters.count(ConditionResult::Failed) };
         if since == Since::NominationEnded {
             // Also where it was written, or given up: the nomination may be there.
-            refusal.end_nomination();
+            (refusal.nomination, refusal.tries) = (NominatedNode::Clear, 0);
             pause = pause.or(Some(Duration::ZERO));
         }
         let Some(pause) = pause else { return };
@@ -349,7 +340,7 @@ impl Shared {
     async fn try_write(&self, refusal: &mut QueuedRefusal) -> Option<Duration> {
         let pod = refusal.pod.clone();
         let mut known = self.own.known(&pod);
-        let meant = known.nominated.clone();
+        let (meant, lost) = (known.nominated.clone(), known.lost.clone());
         let Some(condition) = condition(refusal, &known) else {
             self.counters.count(ConditionResult::Unchanged);
             return None;
@@ -359,7 +350,8 @@ impl Shared {
                 self.counters.count(ConditionResult::Dropped);
                 return None;
             }
-            let nominated = refusal.nominated_after(meant.as_ref(), known.nominated.as_ref());
+            let meant = [meant.as_ref(), lost.as_ref()];
+            let nominated = refusal.nominated_after(meant, known.nominated.as_ref());
             let error = match self.send(&patch_call(&pod, &condition, &known, nominated.as_ref()), &pod).await {
                 Ok(answer) => {
                     self.counters.count(ConditionResult::Written);
@@ -369,6 +361,9 @@ impl Shared {
                 Err(error) => error,
             };
             if error.code != Some(409) {
+                if let (Some(node), true) = (refusal.nominates(), error.may_land()) {
+                    self.own.lost(&pod.uid, node);
+                }
                 return self.failed(refusal, &error);
             }
             if left == 0 {
@@ -432,7 +427,8 @@ fn condition(refusal: &QueuedRefusal, known: &Known) -> Option<Value> {
     let before = pod.scheduled.as_ref().filter(|_| !known.refused);
     let is_same = |c: &ScheduledCondition| !c.status && *c.reason == *reason.as_str() && *c.message == *message;
     let nominated = known.nominated.as_ref();
-    let stays = refusal.nominated_after(nominated, nominated) == known.nominated;
+    let ends_lost = refusal.nomination == NominatedNode::Clear && known.lost.is_some();
+    let stays = !ends_lost && refusal.nominated_after([nominated; 2], nominated) == known.nominated;
     if (stays && before.is_some_and(is_same)) || known.version.is_empty() {
         return None;
     }

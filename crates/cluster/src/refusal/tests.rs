@@ -268,7 +268,10 @@ async fn a_failed_attempt_ends_the_nomination_and_a_pod_that_is_held_keeps_it() 
     write(&writer, Arc::new(foreign.clone()), NO, plain("same"), NominatedNode::Clear);
     write(&writer, Arc::new(Pod { uid: "uid-held".into(), ..foreign }), NO, plain("other"), NominatedNode::Keep);
     until("written", || writer.counters().of(ConditionResult::Written) == 3).await;
-    assert_eq!(own.known(&pod("ns", "ours")), Known { version: "9".into(), nominated: None, refused: true });
+    assert_eq!(
+        own.known(&pod("ns", "ours")),
+        Known { version: "9".into(), nominated: None, refused: true, lost: None }
+    );
     for asked in server.requests() {
         let status = asked.body["status"].as_object().unwrap();
         let metadata = &asked.body["metadata"];

@@ -31,6 +31,13 @@ pub struct WriteError {
     pub(crate) message: String,
 }
 
+impl WriteError {
+    /// Whether the write may have been carried out all the same, or still be.
+    pub(crate) fn may_land(&self) -> bool {
+        matches!(self.meaning, Meaning::Unknown | Meaning::Later { doubtful: true, .. })
+    }
+}
+
 pub(crate) fn meaning(result: Result<Answer, NoAnswer>) -> Result<Answer, WriteError> {
     let unanswered = |meaning, message| WriteError { meaning, code: None, pause: None, message };
     let answer = match result {

@@ -19,6 +19,8 @@ pub(crate) struct Known {
     pub(crate) nominated: Option<Str>,
     /// Whether we have set `PodScheduled` to False since the pod was judged, so that its condition is another one by now.
     pub(crate) refused: bool,
+    /// The node of a nomination of ours of which nobody knows whether it was carried out.
+    pub(crate) lost: Option<Str>,
 }
 
 /// What we wrote last to a pod's status.
@@ -29,6 +31,8 @@ struct OwnWrite {
     nominated: Option<Str>,
     /// The resourceVersion that our last refusal made; 0 if there was none.
     refused: u64,
+    /// The node of a nomination that was written after that, with an answer that was lost.
+    lost: Option<Str>,
 }
 
 /// Our own writes, by the pod's uid. Cheap to clone; all clones are one.
@@ -48,7 +52,18 @@ impl OwnWrites {
     /// A write has made `version` of the pod, which is `nominated` since. `refused`: it has set `PodScheduled` to False.
     pub(crate) fn wrote(&self, uid: &Str, version: Str, nominated: Option<Str>, refused: bool) {
         let refused = if refused { version_number(&version) } else { 0 };
-        lock(&self.0).note(uid, OwnWrite { version, nominated, refused });
+        // What was lost before has come before it, and was seen, or is refused for its version.
+        lock(&self.0).note(uid, OwnWrite { version, nominated, refused, lost: None });
+    }
+
+    /// Nobody knows whether a write that nominates the pod to `node` was carried out, or will be.
+    pub(crate) fn lost(&self, uid: &Str, node: &Str) {
+        let mut written = lock(&self.0);
+        let (version, nominated, refused) = match written.by_pod.get(uid) {
+            Some((ours, _)) => (ours.version.clone(), ours.nominated.clone(), ours.refused),
+            None => ("".into(), None, 0),
+        };
+        written.note(uid, OwnWrite { version, nominated, refused, lost: Some(node.clone()) });
     }
 
     /// As [`Self::wrote`], of the version that the API server's answer has.
@@ -61,13 +76,20 @@ impl OwnWrites {
     /// The newer of the pod as it was judged and of what we wrote.
     pub(crate) fn known(&self, pod: &Pod) -> Known {
         let judged = version_number(&pod.resource_version);
-        match lock(&self.0).by_pod.get(&pod.uid) {
-            Some((ours, _)) if version_number(&ours.version) > judged => Known {
+        let written = lock(&self.0);
+        let ours = written.by_pod.get(&pod.uid).map(|(ours, _)| ours);
+        let lost = ours.and_then(|ours| ours.lost.clone());
+        match ours {
+            Some(ours) if version_number(&ours.version) > judged => Known {
                 version: ours.version.clone(),
                 nominated: ours.nominated.clone(),
                 refused: ours.refused > judged,
+                lost,
             },
-            _ => Known { version: pod.resource_version.clone(), nominated: pod.nominated_node.clone(), refused: false },
+            _ => {
+                let (version, nominated) = (pod.resource_version.clone(), pod.nominated_node.clone());
+                Known { version, nominated, refused: false, lost }
+            }
         }
     }
 
@@ -90,7 +112,7 @@ impl Written {
         }
         *next += 1;
         // In two orders, so that thousands of pods that fit nowhere do not make us forget whom we have nominated.
-        let order = if write.nominated.is_some() { nominated } else { others };
+        let order = if write.nominated.is_some() || write.lost.is_some() { nominated } else { others };
         order.push_back((uid.clone(), *next));
         by_pod.insert(uid.clone(), (write, *next));
         while order.len() > REMEMBERED {
@@ -109,7 +131,7 @@ mod tests {
 
     fn known(own: &OwnWrites, judged: &str) -> (String, Option<String>, bool) {
         let pod = Pod { resource_version: judged.into(), nominated_node: Some("judged".into()), ..pod("ns", "p") };
-        let Known { version, nominated, refused } = own.known(&pod);
+        let Known { version, nominated, refused, .. } = own.known(&pod);
         (version.to_string(), nominated.map(|node| node.to_string()), refused)
     }
 

@@ -148,6 +148,8 @@ struct Elector {
     /// The Lease as last read or written.
     object: Option<Lease>,
     seen: Option<Observed>,
+    /// When we were told of it last.
+    told: Option<Instant>,
     /// When our last successful renewal was sent, while we lead.
     renewed: Option<Instant>,
     /// The renew times of our writes that may stand, and when each was sent: the last one answered, and those without an
@@ -180,6 +182,7 @@ impl Elector {
             state,
             object: None,
             seen: None,
+            told: None,
             renewed: None,
             written: Vec::new(),
             last_fault: None,
@@ -224,11 +227,11 @@ impl Elector {
             let version = self.object.as_ref().and_then(|lease| lease.metadata.resource_version.as_deref());
             match self.follow.next(&self.api, version).await {
                 Seen::Deleted => {
-                    self.see(None);
+                    self.see(None, Instant::now());
                     return;
                 }
                 Seen::Changed(lease) if self.is_newer(&lease) => {
-                    self.see(Some(*lease));
+                    self.see(Some(*lease), Instant::now());
                     let record = self.seen.as_ref().and_then(|seen| seen.record.as_ref());
                     if record.is_some_and(|record| record.holder == Holder::Nobody) {
                         return;
@@ -353,8 +356,9 @@ impl Elector {
     async fn look_and_act(&mut self) -> Result<Decision, Fault> {
         // The holder writes without reading: the resourceVersion of its own last write says whether it still holds it.
         if self.renewed.is_none() || self.object.is_none() {
+            let asked = Instant::now();
             let read = self.read().await?;
-            self.see(read);
+            self.see(read, asked);
             self.count_late_renewal();
         }
         if !self.is_marked && self.renewed.is_none() {
@@ -410,12 +414,15 @@ impl Elector {
         };
     }
 
-    fn see(&mut self, object: Option<Lease>) {
+    /// Takes in the Lease as it is at some moment since it was `asked` for.
+    fn see(&mut self, object: Option<Lease>, asked: Instant) {
         let now = Instant::now();
+        let told = self.told.replace(now);
+        let was_away = told.is_some_and(|told| asked.saturating_duration_since(told) > 2 * self.options.timing.retry);
         let record = object.as_ref().map(|lease| self.record_of(lease));
         self.object = object;
         self.seen = Some(match self.seen.take() {
-            Some(seen) => seen.next(record, now),
+            Some(seen) => seen.next(record, now, was_away),
             None => Observed::first(record, now),
         });
     }
@@ -436,7 +443,7 @@ impl Elector {
         self.written.clear();
         self.written.extend(write);
         lock(&self.handover.0).uid.clone_from(&written.metadata.uid);
-        self.see(Some(written));
+        self.see(Some(written), sent);
         self.last_fault = None;
         if self.renewed.is_none() {
             lock(&self.handover.0).of_predecessor = last_seen;

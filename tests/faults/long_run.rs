@@ -23,8 +23,9 @@ const NODE_EVERY: Duration = Duration::from_secs(2);
 const GROWTH_MIB: u64 = 2;
 
 /// Gauges of what is under way: each is 0 once all pods are gone.
-const UNDER_WAY: [&str; 6] = [
+const UNDER_WAY: [&str; 7] = [
     "scheduler_pending_pods",
+    "berth_held_pods",
     "berth_unacknowledged_binds",
     "berth_prebind_pods",
     "berth_eviction_rounds",

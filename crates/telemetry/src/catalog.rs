@@ -188,7 +188,7 @@ metrics! {
         "pods and nodes that came and were not kept for extenders because they are too large, or what is kept is: each is read from the API server for its calls ([extenders](extenders.md#what-is-kept))";
     ConditionWrites: Counter, "berth_condition_writes_total", "`result` = `written`, `unchanged`, `conflict`, `dropped`, `failed`",
         "PodScheduled conditions of pods that were not placed, by result",
-        "conditions `PodScheduled=False`; `unchanged`: the pod had the condition already; `conflict`: the pod changed, or a newer condition replaced this one; `dropped`: the queue was full, and no namespace had more in it, or the process did not lead; `failed`: refused, or not accepted in three tries; the log names the pod";
+        "conditions `PodScheduled=False`; `unchanged`: the pod had the condition already; `conflict`: the pod changed, or a newer condition replaced this one; `dropped`: the queue was full, and no namespace had more in it, or the process did not lead; `failed`: refused, or not accepted in three tries; the log names the pod. Where a nomination ends while it is being written, one more write ends it";
     Evictions: Counter, "berth_evictions_total", "`result` = `evicted`, `gone`, `unwanted`, `failed`",
         "Victims of preemptions, by result: evicted, gone, unwanted, failed",
         "deletions of victims: `gone`: the victim had been deleted before; `unwanted`: not sent, because every pod that waited for the victim was deleted or bound meanwhile; `failed`: the deletion was refused or its outcome is unknown";

@@ -12,7 +12,6 @@ use std::sync::Arc;
 pub(in crate::cli) struct Shadowed<'a> {
     /// `namespace/name`.
     pub(in crate::cli) pod: &'a str,
-    pub(in crate::cli) uid: &'a str,
     pub(in crate::cli) scheduler: &'a str,
     /// Where its scheduler has bound it.
     pub(in crate::cli) node: &'a str,
@@ -36,8 +35,8 @@ pub(in crate::cli) enum Would {
     Hold,
 }
 
-/// The page of what `profile` would have done with pods that are `compared`, the oldest first. A pod that is gone by now, or was bound again
-/// under its name, is left out, and a note says how many were.
+/// The page of what `profile` would have done with pods that are `compared`, the oldest first. A pod that is not on that node any more is left
+/// out, and a note says how many were.
 pub(in crate::cli) fn shadowed(
     cluster: &Cluster,
     profile: &CompiledProfile,
@@ -46,20 +45,20 @@ pub(in crate::cli) fn shadowed(
 ) -> Data {
     let profiles = [Arc::new(following(profile, compared))];
     let mut data = Data::of(Kind::Diff, cluster, &profiles, &["As they are bound", "As the profile would"]);
-    let pods: HashMap<&Str, &Pod> = cluster.pods.iter().map(|pod| (&pod.uid, pod)).collect();
-    let others = compared.iter().filter(|one| one.outcome != Would::Leave).count();
-    let mut judged = Judged::new(cluster, &profiles, others);
+    let pods: HashMap<&PodKey, &Pod> = cluster.pods.iter().map(|pod| (&pod.key, pod)).collect();
+    // Each is judged without itself, so that none shares the answer of another.
+    let mut judged = Judged::by_report(cluster, &profiles);
     let mut ledger = cluster.ledger();
     let (mut seen, mut counts) = (0, [0; 4]);
     // The newest first: of those there may be too many to judge.
     for one in compared.iter().rev() {
-        let Some(row) = there(&data, one) else { continue };
+        let Some((key, row)) = there(&data, one) else { continue };
         (seen, counts[one.outcome as usize]) = (seen + 1, counts[one.outcome as usize] + 1);
         show(&mut data, row, one);
         if one.outcome == Would::Leave || !judged.may_judge() {
             continue;
         }
-        let Some(pod) = pods.get(&Str::from(one.uid)) else { continue };
+        let Some(pod) = pods.get(&key) else { continue };
         // It is asked about as if it still waited.
         ledger.delete_pod(&pod.uid);
         let waiting = Pod { node_name: None, ..(*pod).clone() };
@@ -88,19 +87,20 @@ fn following(profile: &CompiledProfile, compared: &[Shadowed<'_>]) -> CompiledPr
     CompiledProfile { scheduler_names: names, ..profile.clone() }
 }
 
-/// The row of a pod that is still where it was bound.
-fn there(data: &Data, one: &Shadowed<'_>) -> Option<PodRow> {
+/// A pod that is still where it was bound. Manifests need not say uids, so that it counts as the same by its name and node.
+fn there(data: &Data, one: &Shadowed<'_>) -> Option<(PodKey, PodRow)> {
     let (namespace, name) = one.pod.split_once('/')?;
-    let named = || data.by_key(&PodKey { namespace: namespace.into(), name: name.into() });
-    // Manifests need not say uids.
-    let row = data.by_uid(one.uid).or_else(|| named().filter(|_| one.uid.is_empty()))?;
-    (data.pods.from[row] == data.node(one.node) && data.pods.from[row] >= 0).then_some(row)
+    let key = PodKey { namespace: namespace.into(), name: name.into() };
+    let row = data.by_key(&key)?;
+    (data.pods.from[row] == data.node(one.node) && data.pods.from[row] >= 0).then_some((key, row))
 }
 
 fn show(data: &mut Data, row: PodRow, one: &Shadowed<'_>) {
     let ours = one.ours.map_or(-1, |node| data.node(node));
     let (to, fate) = match one.outcome {
         Would::Leave => (data.pods.from[row], Shown::Running),
+        // That node may be gone by now.
+        Would::Move if ours < 0 => (-1, Shown::Pending),
         Would::Move => (ours, Shown::Placed),
         Would::Refuse => (-1, Shown::Unschedulable),
         Would::Hold => (-1, Shown::Held),

@@ -245,20 +245,19 @@ fn a_shadow_shows_pods_where_they_are_bound_and_where_the_profile_would_have_put
     for pod in &mut cluster.pods {
         pod.node_name = Some("n1".into());
     }
-    let compared = |name: &'static str, uid, ours, outcome| Shadowed {
+    let compared = |name: &'static str, node, ours, outcome| Shadowed {
         pod: name,
-        uid,
         scheduler: "test",
-        node: "n1",
+        node,
         ours,
         outcome,
         why: format!("why {name}"),
     };
     let all = [
-        compared("default/a", "a", Some("n1"), Would::Leave),
-        compared("default/b", "b", Some("n2"), Would::Move),
-        compared("default/big", "big", None, Would::Refuse),
-        compared("default/running", "another", Some("n2"), Would::Move),
+        compared("default/a", "n1", Some("n1"), Would::Leave),
+        compared("default/b", "n1", Some("n2"), Would::Move),
+        compared("default/big", "n1", None, Would::Refuse),
+        compared("default/running", "n2", Some("n1"), Would::Move),
     ];
     let mut only_follows = profiles("trial");
     Arc::make_mut(&mut only_follows[0]).scheduler_names.clear();

@@ -97,8 +97,8 @@ impl Compared {
         };
         let why = self.why();
         let why = if why.is_empty() { what } else { [&*what, ": ", &why].concat() };
-        let Self { pod, uid, scheduler, node, ours, .. } = self;
-        Shadowed { pod, uid, scheduler, node, ours: ours.as_deref(), outcome, why }
+        let Self { pod, scheduler, node, ours, .. } = self;
+        Shadowed { pod, scheduler, node, ours: ours.as_deref(), outcome, why }
     }
 
     /// Why the profile would not have been content, in a few words.

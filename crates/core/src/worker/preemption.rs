@@ -523,8 +523,8 @@ impl Worker {
     }
 }
 
-/// Whether the pod is nominated to a node that is there no more: nothing comes of that, however its attempt ends, and however long victims
-/// stay there.
+/// Whether the pod is nominated to a node that is there no more: nothing comes of that, whatever preemption says, and however long victims stay
+/// there.
 fn is_nominated_to_nothing(ledger: &Ledger, uid: &str) -> bool {
     let Some(PodState::Pending(pod)) = ledger.pod(uid) else { return false };
     pod.nominated_node.as_ref().is_some_and(|node| ledger.nodes().find(node).is_none())

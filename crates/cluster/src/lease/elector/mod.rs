@@ -314,9 +314,10 @@ impl Elector {
         request: impl Future<Output = Result<T, kube::Error>>,
     ) -> Result<T, Fault> {
         let limit = self.request_limit();
+        let is_cut_short = self.left().is_some_and(|left| limit >= left);
         let Ok(answer) = tokio::time::timeout(limit, request).await else {
             let mut message = format!("no answer within {} ms", limit.as_millis());
-            if limit < self.options.timing.answer_within {
+            if is_cut_short {
                 // What was cut short by the deadline tells less than what failed before it.
                 let before = self.last_fault.as_ref().filter(|_| self.failures > 0);
                 let before = before.map_or_else(String::new, |before| format!(", after: {before}"));

@@ -14,7 +14,9 @@ async fn nominating(first: u16) -> (Scripted, Arc<AtomicBool>, Arc<Mutex<(u64, V
             until("released", || released.load(Ordering::Relaxed)).await;
             let (version, nominated) = &mut *lock(&object);
             if asked.method == "PATCH" {
-                if asked.body["metadata"]["resourceVersion"] != version.to_string() {
+                let is_newest =
+                    asked.body["metadata"]["resourceVersion"].as_str() == Some(version.to_string().as_str());
+                if !is_newest {
                     return Reply::status(409, "changed");
                 }
                 *version += 1;

@@ -5,7 +5,7 @@
 //!              │           a victim: PATCH DisruptionTarget ─▶ DELETE with its uid ─▶ event
 //!              │                       │ timeout, reset, 5xx: GET, and while it is there and not terminating the same again
 //!              │                       └ 404, another uid: it was deleted, which is all we wanted
-//!              └ each nomination of lower priority, in the turns of its own namespace: PATCH, once
+//!              └ each nomination of lower priority, in the turns of its own namespace: PATCH
 //! ```
 //!
 //! The victims do not wait for the nominations, which may be many, and in namespaces that hang: in the ledger they have ended.
@@ -25,7 +25,7 @@ use crate::bind::{Deliver, WorkerId};
 use crate::events::{Event, EventSink};
 use crate::lease::Gate;
 use crate::paced::Paced;
-use crate::prebind::end_call;
+use crate::prebind::{WriteResult, end_nomination};
 use crate::queue::{Job, Writer};
 use crate::recheck::{Recheck, Victim};
 use crate::send::Call;
@@ -170,20 +170,12 @@ impl Job for Eviction {
 }
 
 impl Kit {
-    /// Ends the nomination of a pod to this node. Best effort: a test that fails means that someone else has written there.
     async fn end_nomination(&self, pod: &Pod, node: &str, progress: &dyn Progress) {
-        if !self.link.gate.is_open() {
-            return;
-        }
-        let call = end_call(pod, node);
-        match self.link.send_for(&call, progress, &pod.key.namespace).await {
-            Ok(answer) => self.own.answered(&pod.uid, &answer, None, false),
-            Err(error) if error.code.is_none() => {
-                if let Some(left_out) = NOT_ENDED.line() {
-                    tracing::warn!(pod = %pod.key, error = error.message, left_out, "nomination not ended");
-                }
-            }
-            Err(_) => {}
+        let ended = end_nomination(&self.link, &self.own, self.patience, (pod, node), progress).await;
+        if ended == WriteResult::Failed
+            && let Some(left_out) = NOT_ENDED.line()
+        {
+            tracing::warn!(pod = %pod.key, node, left_out, "nomination not ended");
         }
     }
 }

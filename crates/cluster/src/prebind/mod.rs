@@ -21,7 +21,7 @@ mod tests;
 
 pub use crate::queue::{Options, Pending};
 pub use berth_core::io::{NominateRequest, VolumeRequest};
-pub(crate) use nomination::end_call;
+pub(crate) use nomination::end_nomination;
 
 use crate::bind::{Deliver, WorkerId};
 use crate::lease::Gate;
@@ -269,18 +269,7 @@ impl Kit {
         if known.lost.is_some() {
             sleep_until(self.link.over(Instant::now())).await;
         }
-        if !self.link.gate.is_open() {
-            return self.nominations.count(WriteResult::Failed);
-        }
-        let call = end_call(pod, &node);
-        let result = match self.link.send_for(&call, progress, &pod.key.namespace).await {
-            Ok(answer) => {
-                self.own.answered(&pod.uid, &answer, None, false);
-                WriteResult::Written
-            }
-            Err(error) if error.code.is_some() => WriteResult::Conflict,
-            Err(_) => WriteResult::Failed,
-        };
+        let result = end_nomination(&self.link, &self.own, self.patience, (pod, &node), progress).await;
         self.nominations.count(result);
     }
 }

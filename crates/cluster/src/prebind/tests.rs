@@ -322,6 +322,23 @@ async fn a_nomination_is_taken_back_if_it_is_still_ours() {
     }
 }
 
+/// A write of somebody else comes between, and a webhook fails once: nobody else would take it back.
+#[tokio::test]
+async fn taking_a_nomination_back_is_tried_again() {
+    for passes in [409, 500, 429] {
+        let bench = Bench::start(move |asked| async move {
+            let object = json!({"metadata": {"uid": "uid-p1", "resourceVersion": (8 + asked.number).to_string()}});
+            if asked.number == 1 { Reply::status(passes, "not now") } else { Reply::json(200, object) }
+        })
+        .await;
+        let pod = Arc::new(pod("ns", "p1"));
+        bench.pre_binder.nominate(&"profile".into(), NominateRequest { pod: pod.clone(), node: Some("n1".into()) });
+        bench.pre_binder.nominate(&"profile".into(), NominateRequest { pod: pod.clone(), node: None });
+        until("taken back", || bench.nominations() == 2).await;
+        assert_eq!((bench.server.requests().len(), bench.own.known(&pod).nominated), (3, None), "{passes}");
+    }
+}
+
 /// The answer to the nomination is lost, and it is carried out all the same.
 #[tokio::test]
 async fn a_nomination_whose_write_was_lost_is_taken_back_once_it_can_come_no_more() {

@@ -2,7 +2,7 @@
 //! `docs/cli.md`; nothing is asked of the figures.
 
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -44,40 +44,32 @@ fn deployment() -> Value {
     })
 }
 
-/// The most memory that a process has had so far, in bytes; 0 where it has ended.
-fn peak(pid: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()).unwrap_or_default() << 10
-}
-
 /// The binary that is measured: another one than the tests' own where that is asked for.
 fn measured_binary() -> PathBuf {
     std::env::var_os("BERTH_BINARY").map_or_else(binary, PathBuf::from)
 }
 
-/// Runs `berth ARGS` and returns how long it took, and the most memory that it was seen with.
-fn measured(plane: &ControlPlane, args: &[&str]) -> (Duration, u64) {
-    let began = Instant::now();
+/// Runs `berth ARGS` and returns how long it took, and the most memory in MiB that it was seen with.
+fn measured(plane: &ControlPlane, number: usize, args: &[&str]) -> (Duration, u64) {
     let mut command = Command::new(measured_binary());
-    let said = plane.dir().join("said.txt");
-    command.args(args).arg("--kubeconfig").arg(&plane.kubeconfig).stdout(Stdio::null());
-    command.stderr(std::fs::File::create(&said).unwrap());
-    let (mut child, mut most) = (command.spawn().unwrap(), 0);
+    command.args(args).arg("--kubeconfig").arg(&plane.kubeconfig);
+    let (began, mut most) = (Instant::now(), 0);
+    let mut process = plane.spawn(&format!("command-{number}"), command).unwrap();
     let code = loop {
-        most = peak(child.id()).max(most);
-        if let Some(status) = child.try_wait().unwrap() {
+        most = process.rss_peak_kib().unwrap_or_default().max(most);
+        if let Some(status) = process.ended().unwrap() {
             break status.code();
         }
         std::thread::sleep(Duration::from_millis(2));
     };
-    let said = std::fs::read_to_string(said).unwrap();
+    let took = began.elapsed();
+    let said = std::fs::read_to_string(process.log()).unwrap();
     // A no is an answer, too.
     assert!(
         code.is_some_and(|code| code <= 2) && !said.contains("error:"),
         "berth {args:?}: exit code {code:?}: {said}"
     );
-    (began.elapsed(), most)
+    (took, most >> 10)
 }
 
 #[test]
@@ -116,9 +108,9 @@ fn each_command_is_measured_on_a_cluster_of_1000_nodes_and_10000_pods() {
         &["drain-check", "n0", "n1", "n2"],
         &["headroom", "--like", "deployment/web", "-n", "many"],
     ];
-    for args in commands {
-        let (took, most) = measured(&plane, args);
+    for (number, args) in commands.into_iter().enumerate() {
+        let (took, most) = measured(&plane, number, args);
         let shown: Vec<&str> = args.iter().map(|arg| if arg.starts_with('/') { "FILE" } else { arg }).collect();
-        println!("| `berth {}` | {:.1} s | {} MiB |", shown.join(" "), took.as_secs_f64(), most >> 20);
+        println!("| `berth {}` | {:.1} s | {} MiB |", shown.join(" "), took.as_secs_f64(), most);
     }
 }

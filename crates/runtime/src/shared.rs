@@ -223,11 +223,7 @@ impl Shared {
     /// Ends the nominations of pods that have come back although their worker has ended, where nobody serves them: when their names were
     /// given up they were not waiting.
     fn let_go(&self, uids: &[Str]) {
-        let is_unserved = |ledger: &Ledger, uid: &Str| match ledger.pod(uid) {
-            Some(PodState::Pending(pod)) => !ledger.is_own_scheduler(&pod.scheduler_name),
-            _ => false,
-        };
-        if !self.ledger.read(|ledger| uids.iter().any(|uid| is_unserved(ledger, uid))) {
+        if !self.ledger.read(|ledger| uids.iter().any(|uid| ledger.unserved(uid).is_some())) {
             return;
         }
         let _right = self.serving();

@@ -27,7 +27,7 @@ use crate::bind::{Deliver, WorkerId};
 use crate::lease::Gate;
 use crate::paced::Paced;
 use crate::queue::{Job, Writer};
-use crate::write::{Counters, Failure, GivenUp, Link, Meaning, OwnWrites, Patience, PodRead, Progress, results};
+use crate::write::{Counters, Failure, GivenUp, Known, Link, Meaning, OwnWrites, Patience, PodRead, Progress, results};
 use berth_core::io::{AttemptId, Input, VolumesOutcome};
 use berth_core::model::{Pod, Str};
 use kube::Client;
@@ -264,11 +264,16 @@ impl Kit {
     /// Ends the nomination that the pod has by us, or had when it was judged, if it is still there. One whose write was lost ends once that
     /// cannot be carried out any more.
     async fn end_nomination(&self, pod: &Pod, progress: &dyn Progress) {
-        let known = self.own.known(pod);
-        let Some(node) = known.nominated.or(known.lost.clone()) else { return };
-        if known.lost.is_some() {
-            sleep_until(self.link.over(Instant::now())).await;
-        }
+        let Known { nominated, lost, .. } = self.own.known(pod);
+        let node = match (nominated, lost) {
+            // Waiting would not help: once this end is written, what was lost is refused for its version.
+            (Some(node), _) => node,
+            (None, Some(lost)) => {
+                sleep_until(self.link.over(Instant::now())).await;
+                lost
+            }
+            (None, None) => return,
+        };
         let result = end_nomination(&self.link, &self.own, self.patience, (pod, &node), progress).await;
         self.nominations.count(result);
     }

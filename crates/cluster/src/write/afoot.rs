@@ -1,6 +1,6 @@
 //! Which writes of one writer may still be carried out: those under way, and those that were given up without an answer.
 
-use super::{Meaning, WriteError, lock};
+use super::{WriteError, lock};
 use crate::send::Answer;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -66,15 +66,7 @@ impl Afoot {
 
 impl Sent<'_> {
     pub(crate) fn ended(mut self, answer: &Result<Answer, WriteError>) {
-        self.is_known = match answer {
-            Ok(_) => true,
-            Err(error) => match error.meaning {
-                Meaning::Unknown | Meaning::Later { doubtful: true, .. } => false,
-                Meaning::Refused | Meaning::ReadBack | Meaning::NotSent | Meaning::Later { doubtful: false, .. } => {
-                    true
-                }
-            },
-        };
+        self.is_known = !answer.as_ref().is_err_and(WriteError::may_land);
     }
 }
 

@@ -24,7 +24,7 @@ pub(crate) struct Known {
 }
 
 /// What we wrote last to a pod's status.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 struct OwnWrite {
     /// The pod's resourceVersion since then, and the node that it is nominated to.
     version: Str,
@@ -59,11 +59,8 @@ impl OwnWrites {
     /// Nobody knows whether a write that nominates the pod to `node` was carried out, or will be.
     pub(crate) fn lost(&self, uid: &Str, node: &Str) {
         let mut written = lock(&self.0);
-        let (version, nominated, refused) = match written.by_pod.get(uid) {
-            Some((ours, _)) => (ours.version.clone(), ours.nominated.clone(), ours.refused),
-            None => ("".into(), None, 0),
-        };
-        written.note(uid, OwnWrite { version, nominated, refused, lost: Some(node.clone()) });
+        let ours = written.by_pod.get(uid).map(|(ours, _)| ours.clone()).unwrap_or_default();
+        written.note(uid, OwnWrite { lost: Some(node.clone()), ..ours });
     }
 
     /// As [`Self::wrote`], of the version that the API server's answer has.

@@ -267,10 +267,9 @@ impl Ledger {
 
     /// Ends the nomination of a pod that nobody serves. Returns the pod as it was, if it had one.
     pub(super) fn abandon(&mut self, uid: &str) -> Option<Arc<Pod>> {
-        let Some(PodState::Pending(pod)) = self.pod(uid) else { return None };
-        let pod = pod.clone();
-        let is_abandoned = pod.nominated_node.is_some() && !self.is_own_scheduler(&pod.scheduler_name);
-        is_abandoned.then(|| self.nominate(uid, None)).map(|_| pod)
+        let pod = self.unserved(uid).filter(|pod| pod.nominated_node.is_some())?.clone();
+        self.nominate(uid, None);
+        Some(pod)
     }
 
     /// Ends the nomination of a pod that waits again and that nobody serves. Returns the pod with the nomination that its object reports, if it
@@ -280,8 +279,13 @@ impl Ledger {
         if abandoned.is_some() {
             return abandoned;
         }
+        self.unserved(uid).map(|pod| self.as_reported(pod))
+    }
+
+    /// The pod `uid`, if it waits and nobody serves it.
+    pub fn unserved(&self, uid: &str) -> Option<&Arc<Pod>> {
         let Some(PodState::Pending(pod)) = self.pod(uid) else { return None };
-        (!self.is_own_scheduler(&pod.scheduler_name)).then(|| self.as_reported(pod))
+        Some(pod).filter(|pod| !self.is_own_scheduler(&pod.scheduler_name))
     }
 
     /// Whether some profile of this process serves the scheduler `name`.

@@ -9,12 +9,14 @@
 //!  edges         watches (the kinds, in one table), writers (effects), status_writer, announce (events), metrics,
 //!                reviews (who may read them), housekeeping (permissions, the installed definition), drift (whether the watches
 //!                have shown what the API server has), debug (looking into the process),
+//!                abandoned (nominations of ours that nobody looks after),
 //!                routing (how routes fare, and whether the API server has the policies that they need)
 //! ```
 //!
 //! Decisions are functions from what is known to what is to be; only the edges speak to the API server. Everything that
 //! matters is in the cluster: a new process finds it there.
 
+mod abandoned;
 mod announce;
 mod claims;
 mod context;

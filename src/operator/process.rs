@@ -12,7 +12,7 @@ use super::takeover::{last_seen, pass_barrier};
 use super::tasks::{Beat, Tasks};
 use super::watches::Fed;
 use super::writers::{Known, Writers, watch_for_denials};
-use super::{announce, debug, extenders, housekeeping, metrics, reviews, routing, watches};
+use super::{abandoned, announce, debug, extenders, housekeeping, metrics, reviews, routing, watches};
 use berth_cluster::bind::Deliver;
 use berth_cluster::client::{Clients, connect};
 use berth_cluster::lease::{Gate, LEASE_NAME, LeaseHandle, LeaseOptions, LeaseState, elect, is_taken};
@@ -380,6 +380,8 @@ fn start_tasks(options: &Options, cx: &Context, references: &References, work: &
     cx.tasks.spawn("pauses", work.clone(), move || follow_pauses(of_task.clone(), stop.clone()));
     let (of_task, stop) = (cx.clone(), work.clone());
     cx.tasks.spawn("orphans", work.clone(), move || announce::orphans(of_task.clone(), stop.clone()));
+    let (of_task, stop) = (cx.clone(), work.clone());
+    cx.tasks.spawn("nominations", work.clone(), move || abandoned::run(of_task.clone(), stop.clone()));
     let (of_task, own_namespace, stop) = (cx.clone(), namespace.clone(), work.clone());
     cx.tasks.spawn("routing", work.clone(), move || routing::run(of_task.clone(), own_namespace.clone(), stop.clone()));
     let (references, of_task) = (references.clone(), cx.clone());

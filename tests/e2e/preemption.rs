@@ -1,7 +1,7 @@
 //! Pods that make room for pods of higher priority: no kubelet runs here, so a victim with a grace period stays until the
 //! test takes it away as a kubelet would, and one without goes at once.
 
-use berth_lab::{ControlPlane, NodeSpec, Patch};
+use berth_lab::{ControlPlane, NodeSpec, Operator, Patch};
 use serde_json::{Value, json};
 
 use crate::cluster::{namespace, own_plane, serving, start};
@@ -241,7 +241,7 @@ const VICTIMS: usize = 40;
 
 /// What an operator began and did not end, the next one finds in the cluster; and what it may not do, it says.
 #[test]
-fn an_operator_that_is_killed_in_the_middle_of_a_preemption_and_one_that_may_not_delete() {
+fn an_operator_that_is_killed_in_the_middle_of_a_preemption_one_that_may_not_delete_and_one_whose_profile_goes() {
     let plane = own_plane(Vec::new());
     namespace(&plane, HERE);
     plane.create_nodes(2, |i| NodeSpec::new(&format!("n{i}"), "zone-a", "4", "32Gi")).unwrap();
@@ -281,7 +281,8 @@ fn an_operator_that_is_killed_in_the_middle_of_a_preemption_and_one_that_may_not
     let bystander = plane.api.get(&pod_path(HERE, "bystander")).unwrap();
     assert_eq!(bystander["metadata"]["deletionTimestamp"], Value::Null);
     one_that_may_not_delete(&plane, &|| make("second", "2", &high, "n1"));
-    drop(operator);
+    let higher = class(&plane, 2000);
+    one_whose_profile_goes(&plane, operator, &|| make("third", "4", &higher, "n1"));
 }
 
 fn one_that_may_not_delete(plane: &ControlPlane, ask: &dyn Fn()) {
@@ -302,6 +303,27 @@ fn one_that_may_not_delete(plane: &ControlPlane, ask: &dyn Fn()) {
     plane.wait_for("the victim", LATER, || Ok(going(plane).contains(&"bystander".to_owned()).then_some(()))).unwrap();
     delete_now(plane, "bystander");
     assert_eq!(wait_bound(plane, HERE, "second"), "n1");
+}
+
+/// A profile that is deleted while nobody leads: the next leader never serves its name, and no room is kept for its pods. What another
+/// scheduler has nominated is left alone.
+fn one_whose_profile_goes(plane: &ControlPlane, mut operator: Operator, ask: &dyn Fn()) {
+    let nominated = |name: &str| {
+        let pod = plane.api.get(&pod_path(HERE, name)).unwrap();
+        pod["status"]["nominatedNodeName"].as_str().map(str::to_owned)
+    };
+    ask();
+    plane.wait_for("a nomination", SOON, || Ok(nominated("third"))).unwrap();
+    operator.process.kill().unwrap();
+    plane.api.delete(&format!("{PROFILES}/{HERE}"), None).unwrap();
+    plane.api.post(&pod_path(HERE, ""), &pod(HERE, "theirs", "another-scheduler", "4")).unwrap();
+    let status = format!("{}/status?fieldManager=another-scheduler", pod_path(HERE, "theirs"));
+    plane.api.patch(&status, Patch::Merge, &json!({"status": {"nominatedNodeName": "n1"}})).unwrap();
+    assert_eq!(nominated("third").as_deref(), Some("n1"), "nobody is there to end it");
+    let _next = serving(plane, "berth-0", &[]);
+    let ended = || Ok(nominated("third").is_none().then_some(()));
+    plane.wait_for("the end of a nomination that nobody looks after", LATER, ended).unwrap();
+    assert_eq!(nominated("theirs").as_deref(), Some("n1"));
 }
 
 fn going(plane: &ControlPlane) -> Vec<String> {

@@ -3,12 +3,12 @@
 //! A bind through the API leaves no trace in `managedFields` (tried on 1.36). What can be seen is who wrote the pod's node
 //! name or its `PodScheduled` condition some other way, and who reported a `Scheduled` event on it.
 
+use crate::managed_fields::{FIELD_MANAGER, Managed, ManagedPod};
 use crate::send::Call;
-use crate::write::{lock, pod_path};
-use berth_core::model::{Pod, Str};
+use crate::write::lock;
+use berth_core::model::Pod;
 use kube::Client;
 use serde::Deserialize;
-use serde_json::Value;
 use std::sync::Mutex;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -17,9 +17,6 @@ use tokio::time::Instant;
 const INTERVAL: Duration = Duration::from_secs(10);
 
 const TIMEOUT: Duration = Duration::from_secs(5);
-
-/// Our own field manager.
-const OURS: &str = "berth";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForeignBinder {
@@ -87,30 +84,9 @@ impl ForeignBinds {
     }
 
     async fn in_managed_fields(&self, pod: &Pod) -> Option<ForeignBinder> {
-        #[derive(Deserialize)]
-        struct Read {
-            metadata: Meta,
-        }
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Meta {
-            uid: Str,
-            #[serde(default)]
-            managed_fields: Vec<Managed>,
-        }
-        #[derive(Deserialize, Default)]
-        #[serde(rename_all = "camelCase", default)]
-        struct Managed {
-            manager: String,
-            time: String,
-            fields_v1: Value,
-        }
-        let read: Read = self.read(pod_path(&pod.key)).await?;
-        if read.metadata.uid != pod.uid {
-            return None;
-        }
+        let read = ManagedPod::read(&self.client, pod).await.ok().flatten()?;
         let seen = |m: &Managed| {
-            if m.manager == OURS {
+            if m.manager == FIELD_MANAGER {
                 None
             } else if m.fields_v1["f:spec"].get("f:nodeName").is_some() {
                 Some(Source::NodeName)
@@ -120,7 +96,7 @@ impl ForeignBinds {
             }
         };
         let mut found: Option<ForeignBinder> = None;
-        for one in read.metadata.managed_fields {
+        for one in read.managed {
             if let Some(source) = seen(&one)
                 && found.as_ref().is_none_or(|_| source == Source::NodeName)
             {
@@ -178,7 +154,7 @@ impl ForeignBinds {
 mod tests {
     use super::*;
     use crate::scripted::{Reply, Scripted, pod};
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     async fn who(managed: Value, events: Value) -> Option<ForeignBinder> {
         let server = Scripted::start(move |asked| {

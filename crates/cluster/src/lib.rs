@@ -14,6 +14,7 @@
 //!  refusal/    PodScheduled=False
 //!  events/     events, behind the binds
 //!  foreign     who else bound a pod of ours
+//!  managed_fields  who wrote what of a pod
 //!  served_crd  the definition as installed
 //!  revisions   the last good specs of profiles
 //!  send        one request and its plain answer
@@ -39,6 +40,7 @@ pub mod evict;
 pub mod foreign;
 pub mod lease;
 pub mod limits;
+pub mod managed_fields;
 pub mod manifest;
 pub mod paced;
 pub mod prebind;

@@ -62,6 +62,17 @@ impl Engine {
         self.0.ledger.pending_pods(wanted).1
     }
 
+    /// The waiting pods with a nomination, here or in their object, that no profile serves, as their objects report them; by uid.
+    pub fn abandoned(&self) -> Vec<Arc<Pod>> {
+        self.read(Ledger::abandoned)
+    }
+
+    /// Ends the nomination of a pod, here and in its object, unless some profile serves it.
+    pub fn let_go(&self, uid: &Str) {
+        self.0.let_go(std::slice::from_ref(uid));
+        self.0.wake_all();
+    }
+
     /// How long the ledger's lock was held, for reading and for writing.
     pub fn lock_holds(&self) -> [(&'static str, HistogramSnapshot); 2] {
         self.0.ledger.holds()

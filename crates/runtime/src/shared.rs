@@ -220,9 +220,9 @@ impl Shared {
         self.wake_all();
     }
 
-    /// Ends the nominations of pods that have come back although their worker has ended, where nobody serves them: when their names were
-    /// given up they were not waiting.
-    fn let_go(&self, uids: &[Str]) {
+    /// Ends the nominations of pods that wait again, or still, where nobody serves them: when their names were given up they were not
+    /// waiting, or it did not become known.
+    pub(super) fn let_go(&self, uids: &[Str]) {
         if !self.ledger.read(|ledger| uids.iter().any(|uid| ledger.unserved(uid).is_some())) {
             return;
         }

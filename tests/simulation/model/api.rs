@@ -318,9 +318,13 @@ fn stale(there: &Object, metadata: &Value) -> Option<String> {
 fn write(store: &mut Store, place: &Place, there: &Object, mut value: Value, now: Instant) -> Answer {
     let before = &there.value;
     if place.subresource == "status" {
-        let status = value["status"].take();
+        let (status, managed) = (value["status"].take(), value["metadata"].get("managedFields").cloned());
         value = before.clone();
         value["status"] = status;
+        if let (Some(metadata), Of::Pods) = (value["metadata"].as_object_mut(), place.of) {
+            metadata.remove("managedFields");
+            metadata.extend(managed.map(|managed| ("managedFields".to_owned(), managed)));
+        }
     } else if place.of == Of::Profiles {
         value["status"] = before["status"].clone();
         if value["spec"] != before["spec"] {
@@ -388,7 +392,22 @@ fn change(store: &mut Store, place: &Place, asked: &Asked, now: Instant) -> Answ
         let message = "status.nominatedNodeName: Forbidden: may not be set for a pod that is bound";
         return Answer::status(422, "Invalid", message);
     }
+    if place.of == Of::Pods && place.subresource == "status" {
+        note_nominator(&mut value, &patch, asked.query("fieldManager").unwrap_or_default());
+    }
     write(store, place, &there, value, now)
+}
+
+/// Of the writers of a pod, the one that nominated it last is noted, and nothing else.
+fn note_nominator(pod: &mut Value, patch: &Value, manager: &str) {
+    let Some(node) = patch.pointer("/status/nominatedNodeName") else { return };
+    let Some(metadata) = pod["metadata"].as_object_mut() else { return };
+    if node.is_null() {
+        metadata.remove("managedFields");
+    } else {
+        let written = json!([{"manager": manager, "fieldsV1": {"f:status": {"f:nominatedNodeName": {}}}}]);
+        metadata.insert("managedFields".to_owned(), written);
+    }
 }
 
 /// One manager owns the whole status, but for conditions that a profile begins with: they stay until they are written.

@@ -122,6 +122,21 @@ impl Ledger {
         }
     }
 
+    /// The waiting pods with a nomination, here or in their object, that no profile of this process serves, as their objects report them;
+    /// by uid.
+    pub fn abandoned(&self) -> Vec<Arc<Pod>> {
+        let here = self.nominations.pods().map(|pod| &pod.uid);
+        let mut uids: Vec<&Str> = here.chain(self.nominations.decided.keys()).collect();
+        uids.sort_unstable();
+        uids.dedup();
+        let nominated = |uid: &Str| {
+            let pod = self.unserved(uid)?;
+            let reported = self.as_reported(pod);
+            (pod.nominated_node.is_some() || reported.nominated_node.is_some()).then_some(reported)
+        };
+        uids.into_iter().filter_map(nominated).collect()
+    }
+
     /// Nominates a pending pod, or ends its nomination, ahead of its object: from here on this counts for every worker. An
     /// object that reports something new overrides it. Returns the pod as it is then; `None` if it is not pending.
     pub fn nominate(&mut self, uid: &str, node: Option<Str>) -> Option<Arc<Pod>> {
@@ -168,6 +183,26 @@ mod tests {
         ledger.apply_pod(reporting(None));
         assert_eq!(now(&ledger), None, "someone cleared it");
         assert!(ledger.nominations().is_empty());
+    }
+
+    #[test]
+    fn an_abandoned_pod_is_one_with_a_nomination_here_or_in_its_object_that_nobody_serves() {
+        let mut ledger = Ledger::new();
+        let found = |ledger: &Ledger| -> Vec<Option<String>> {
+            ledger.abandoned().iter().map(|pod| pod.nominated_node.as_ref().map(ToString::to_string)).collect()
+        };
+        ledger.apply_pod(reporting(None));
+        assert_eq!(found(&ledger), []);
+        ledger.nominate("p", Some("n".into()));
+        assert_eq!(found(&ledger), [None], "its object reports nothing");
+        ledger.apply_pod(reporting(Some("n")));
+        ledger.nominate("p", None);
+        assert_eq!(found(&ledger), [Some("n".into())], "its object reports what has ended here");
+        ledger.set_own_schedulers(vec![reporting(None).scheduler_name]);
+        assert_eq!(found(&ledger), [], "it is served");
+        ledger.set_own_schedulers(vec![]);
+        ledger.apply_pod(reporting(None));
+        assert_eq!(found(&ledger), []);
     }
 
     /// As in kubernetes issues 85677 and 106780: an ended nomination keeps nothing, even while its object still reports it.

@@ -1,0 +1,154 @@
+//! Nominations of ours that no profile looks after: room is kept for their pods, and nobody will schedule them.
+//!
+//! Whoever gives a name up ends the nominations of its pods. This finds what that missed: a profile that was deleted, or gave up a
+//! name, while nobody led; a request that failed at every try; a nomination that was written after all. A nomination that another scheduler
+//! made stays.
+
+use super::context::Context;
+use berth_cluster::managed_fields::is_nominated_by_us;
+use berth_core::model::{Pod, Str};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// The time between two looks. A pod is acted on when two in a row find it: workers may be about to start, and what ends a nomination may be
+/// under way.
+const EVERY: Duration = Duration::from_secs(10);
+
+/// Pods that are read in one look, one after the other. Those whose nominations are not ours are read once.
+const READ: usize = 64;
+
+/// Looks until `stop`.
+pub(super) async fn run(cx: Context, stop: CancellationToken) {
+    let mut seen = Seen::default();
+    while stop.run_until_cancelled(tokio::time::sleep(EVERY)).await.is_some() {
+        if cx.gate.is_open() {
+            look(&cx, &mut seen).await;
+        }
+    }
+}
+
+async fn look(cx: &Context, seen: &mut Seen) {
+    for pod in seen.due(cx.engine.abandoned()) {
+        // What no object reports was decided here.
+        let is_ours = match &pod.nominated_node {
+            None => Ok(true),
+            Some(_) => is_nominated_by_us(&cx.clients.rest, &pod).await,
+        };
+        match is_ours {
+            Ok(true) => {
+                tracing::info!(pod = %pod.key, node = pod.nominated_node.as_deref(), "nomination ends: no profile serves the pod");
+                cx.engine.let_go(&pod.uid);
+            }
+            Ok(false) => seen.leave(&pod),
+            Err(fault) => {
+                tracing::warn!(pod = %pod.key, error = %fault, "not known who nominated the pod, which no profile serves");
+                cx.denials.note_fault(&fault);
+            }
+        }
+    }
+}
+
+/// What the last look found.
+#[derive(Debug, Default)]
+struct Seen(BTreeMap<Str, Nomination>);
+
+#[derive(Debug)]
+struct Nomination {
+    reported: Option<Str>,
+    /// Whether another scheduler wrote it.
+    is_foreign: bool,
+}
+
+impl Seen {
+    /// Takes in what a look found. Returns what is to be read now: nominations that the last look found, too.
+    fn due(&mut self, found: Vec<Arc<Pod>>) -> Vec<Arc<Pod>> {
+        let before = std::mem::take(&mut self.0);
+        let mut due = Vec::new();
+        for pod in found {
+            let known = before.get(&pod.uid).filter(|known| known.reported == pod.nominated_node);
+            let is_foreign = known.is_some_and(|known| known.is_foreign);
+            self.0.insert(pod.uid.clone(), Nomination { reported: pod.nominated_node.clone(), is_foreign });
+            if known.is_some() && !is_foreign && due.len() < READ {
+                due.push(pod);
+            }
+        }
+        due
+    }
+
+    /// Another scheduler nominated it.
+    fn leave(&mut self, pod: &Pod) {
+        if let Some(nomination) = self.0.get_mut(&pod.uid) {
+            nomination.is_foreign = true;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operator::reconciler_tests::{context, options};
+    use berth_core::testing::{node, pending_pod};
+    use berth_testing::{Reply, Scripted};
+    use serde_json::json;
+
+    fn nominated(name: &str, node: Option<&str>) -> Pod {
+        Pod { nominated_node: node.map(Into::into), ..pending_pod("ns", name) }
+    }
+
+    #[test]
+    fn a_pod_is_read_when_two_looks_find_it_and_not_again_when_another_scheduler_nominated_it() {
+        let mut seen = Seen::default();
+        let mut due = |nodes: &[(&str, &str)], foreign: &str| {
+            let found = nodes.iter().map(|(name, node)| Arc::new(nominated(name, Some(node)))).collect();
+            let due = seen.due(found);
+            due.iter().filter(|pod| &*pod.key.name == foreign).for_each(|pod| seen.leave(pod));
+            due.into_iter().map(|pod| pod.key.name.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(due(&[("a", "n"), ("b", "n")], ""), [""; 0]);
+        assert_eq!(due(&[("a", "n"), ("b", "n"), ("c", "n")], "b"), ["a", "b"]);
+        assert_eq!(due(&[("a", "m"), ("b", "n"), ("c", "n")], ""), ["c"], "a has another nomination");
+        assert_eq!(due(&[("a", "m"), ("b", "m")], ""), ["a"], "b has another nomination");
+        assert_eq!(due(&[("b", "m")], ""), ["b"]);
+    }
+
+    /// A profile that goes while nobody leads: the leader before had nominated `ours`, and the next one never served its name.
+    #[tokio::test]
+    async fn a_nomination_of_ours_that_no_profile_looks_after_ends_and_that_of_another_scheduler_stays() {
+        let server = Scripted::start(|asked| {
+            let name = asked.path.split('/').nth(6).unwrap_or_default().to_owned();
+            let manager = if name == "ours" { "berth" } else { "kube-scheduler" };
+            let managed = json!([{"manager": manager, "fieldsV1": {"f:status": {"f:nominatedNodeName": {}}}}]);
+            let object = json!({"status": {"nominatedNodeName": "n"},
+                "metadata": {"name": name, "namespace": "ns", "uid": pending_pod("ns", &name).uid, "managedFields": managed}});
+            async move { Reply::json(200, object) }
+        })
+        .await;
+        let (cx, _notices) = context(&server, &options());
+        cx.engine.apply(|ledger| {
+            ledger.apply_node(&node("n", 1_000, 0, 10));
+            ledger.apply_pod(nominated("ours", Some("n")));
+            ledger.apply_pod(nominated("theirs", Some("n")));
+        });
+        let kept_for = || {
+            cx.engine.read(|ledger| {
+                ledger.nominations().on("n").iter().map(|pod| pod.key.name.to_string()).collect::<Vec<_>>()
+            })
+        };
+        let mut seen = Seen::default();
+        look(&cx, &mut seen).await;
+        assert_eq!(kept_for(), ["ours", "theirs"], "workers may be about to start");
+        look(&cx, &mut seen).await;
+        assert_eq!(kept_for(), ["theirs"]);
+        let patched = || {
+            server.requests().iter().filter(|one| one.method == "PATCH").map(|one| one.path.clone()).collect::<Vec<_>>()
+        };
+        berth_testing::until("the end of the nomination in its object", || !patched().is_empty()).await;
+        assert_eq!(patched(), ["/api/v1/namespaces/ns/pods/ours/status"]);
+        let reads =
+            || server.requests().iter().filter(|one| one.method == "GET" && one.path.ends_with("theirs")).count();
+        look(&cx, &mut seen).await;
+        assert_eq!(reads(), 1, "it is not asked for again");
+    }
+}

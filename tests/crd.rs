@@ -219,7 +219,7 @@ fn missing_fields_are_named_by_path() {
 #[test]
 fn a_newer_definition_misses_nothing() {
     let mut served = own();
-    properties(&mut served, "spec").insert("rollout".into(), json!({"type": "array"}));
+    properties(&mut served, "spec").insert("tomorrow".into(), json!({"type": "array"}));
     assert_eq!(api::missing_fields(&served, &own()), Vec::<String>::new());
 }
 
@@ -246,14 +246,14 @@ fn unknown_fields_of_a_manifest_are_named_by_path() {
         "metadata": {"name": "a", "labels": {"x": "y"}},
         "sepc": {},
         "spec": {
-            "rollout": [],
+            "tomorrow": [],
             "nodes": {"selector": {"matchLabels": {"anything": "goes"}}, "pool": "a"},
             "scores": [{"name": "ImageLocality"}, {"name": "NodeAffinity", "wieght": 2}],
         },
     });
     assert_eq!(
         api::unknown_fields(&profile).unwrap(),
-        ["sepc", "spec.nodes.pool", "spec.rollout", "spec.scores[1].wieght"]
+        ["sepc", "spec.nodes.pool", "spec.scores[1].wieght", "spec.tomorrow"]
     );
 }
 

@@ -445,7 +445,7 @@ fn every_crate_has_a_licence_that_is_allowed() {
 }
 
 /// What events call what was done, and the kinds that they are about: no reasons.
-const NO_REASONS: [&str; 17] = [
+const NO_REASONS: [&str; 18] = [
     "Accepting",
     "Acquiring",
     "Asking",
@@ -460,6 +460,7 @@ const NO_REASONS: [&str; 17] = [
     "Preempting",
     "Releasing",
     "Resuming",
+    "RollingOut",
     "Running",
     "SchedulerProfile",
     "Scheduling",

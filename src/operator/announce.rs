@@ -6,9 +6,10 @@ use super::observed_spec::ObservedSpec;
 use super::options::Options;
 use super::orphans::{Orphans, advice, find, in_turns, is_orphaned, taken_in};
 use super::printable::{NAME, printable};
+use super::rollout::Phase;
 use super::served_profile::ServedProfile;
 use super::tasks::aside;
-use berth_api::{DEFAULT_SCHEDULER_NAME, SchedulerProfileStatus, conditions::Ready};
+use berth_api::{DEFAULT_SCHEDULER_NAME, SchedulerProfileStatus, conditions::Accepted, conditions::Ready};
 use berth_cluster::events::{Event, EventType, ObjectRef};
 use berth_cluster::lease::LEASE_NAME;
 use berth_core::ledger::oldest_first;
@@ -104,6 +105,22 @@ pub(super) fn leadership(cx: &Context, options: &Options, lease_uid: &str, began
 /// Reports on a profile that its last good spec serves because the present one is refused.
 pub(super) fn edit_refused(cx: &Context, profile: &ObservedSpec, note: String) {
     cx.warn(ObjectRef::profile(&profile.name, &profile.uid), Ready::ServingLastGood.as_str(), "Accepting", note);
+}
+
+/// Reports on a profile that the rollout of its spec has ended.
+pub(super) fn rollout_ended(cx: &Context, profile: &ServedProfile) {
+    let observed = &profile.observed;
+    let Some(rollout) = &profile.rollout else { return };
+    let object = ObjectRef::profile(&observed.name, &observed.uid);
+    let (kind, reason, note) = match &rollout.phase {
+        Phase::Running(_) => return,
+        Phase::Complete => {
+            (EventType::Normal, "RolloutComplete", "the changed spec decides for all pods from now on".to_owned())
+        }
+        Phase::Aborted(why) => (EventType::Warning, Accepted::RolloutAborted.as_str(), why.clone()),
+    };
+    tracing::info!(profile = &*observed.name, generation = rollout.generation, reason, note, "rollout ended");
+    cx.writers.events.send(Event::of_operator(object, kind, reason, "RollingOut", note));
 }
 
 /// Reports on a profile that the circuit of one of its extenders opened or closed.

@@ -5,7 +5,8 @@
 //!  reconciler    one task: profiles ─▶ compiled specs ─▶ grants ─▶ workers;  workers ─▶ status ─▶ writes
 //!  pure parts    claims (who serves which name), observed_spec (whether a spec can serve), status,
 //!                news (which changes of a status are events), foreign_scheduler (whether another scheduler serves the
-//!                name), orphans, routes (which namespaces get a profile that they do not name), denials
+//!                name), orphans, routes (which namespaces get a profile that they do not name),
+//!                rollout (a changed spec that is tried on a share of the pods), denials
 //!  edges         watches (the kinds, in one table), writers (effects), status_writer, announce (events), metrics,
 //!                reviews (who may read them), housekeeping (permissions, the installed definition), drift (whether the watches
 //!                have shown what the API server has), debug (looking into the process),
@@ -44,6 +45,9 @@ mod reconciler;
 mod reconciler_tests;
 mod refs;
 mod reviews;
+mod rollout;
+#[cfg(test)]
+mod rollout_tests;
 mod routes;
 mod routing;
 mod served_profile;

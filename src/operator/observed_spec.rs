@@ -7,7 +7,7 @@ use berth_api::{
 use berth_cluster::revisions::Revision;
 use berth_cluster::send::version_number;
 use berth_core::{model::Str, profile::CompiledProfile};
-use berth_profile::{CompileError, compile};
+use berth_profile::{CompileError, RolloutPlan, compile, rollout};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::DeserializeGuard;
 
@@ -72,6 +72,8 @@ pub(super) struct ServedSpec {
     pub(super) extenders: Vec<Extender>,
     /// `spec.namespaces.route`.
     pub(super) route: Option<Route>,
+    /// `spec.rollout`.
+    pub(super) rollout: Option<RolloutPlan>,
 }
 
 /// What a profile's spec amounts to once it is compiled.
@@ -87,24 +89,31 @@ impl CompiledSpec {
     /// Compiles the present spec; the last good one serves if it does not compile.
     pub(super) fn of(observed: &ObservedSpec, last_good: Option<&ServedSpec>) -> Self {
         let compiled = match &observed.spec {
-            Ok(spec) => compile(&observed.name, spec).map(|compiled| (compiled, spec)),
+            Ok(spec) => served(&observed.name, spec, observed.generation),
             Err(error) => Err(unreadable(error)),
         };
         match compiled {
-            Ok((compiled, spec)) => {
-                let served = ServedSpec {
-                    compiled,
-                    preset: spec.preset,
-                    generation: observed.generation,
-                    last_good: false,
-                    extenders: spec.extenders.clone(),
-                    route: Route::of(spec),
-                };
-                Self { refused: None, served: Some(served) }
-            }
-            Err(error) => Self { refused: Some(error), served: last_good.cloned() },
+            Ok(served) => Self { refused: None, served: Some(served) },
+            Err(error) => Self::refused(error, last_good),
         }
     }
+
+    /// The last good spec serves, since the present one is refused.
+    pub(super) fn refused(error: CompileError, last_good: Option<&ServedSpec>) -> Self {
+        Self { refused: Some(error), served: last_good.cloned() }
+    }
+}
+
+fn served(name: &str, spec: &SchedulerProfileSpec, generation: i64) -> Result<ServedSpec, CompileError> {
+    Ok(ServedSpec {
+        compiled: compile(name, spec)?,
+        preset: spec.preset,
+        generation,
+        last_good: false,
+        extenders: spec.extenders.clone(),
+        route: Route::of(spec),
+        rollout: rollout(spec)?,
+    })
 }
 
 /// The last good spec as it was kept.
@@ -115,9 +124,7 @@ pub(super) fn revived(revision: &Revision) -> Option<ServedSpec> {
 /// `None` for a kept spec that this version cannot read or compile: the profile's conditions report the present spec only.
 fn revive(name: &str, spec: &serde_json::Value, generation: i64) -> Option<ServedSpec> {
     let spec: SchedulerProfileSpec = serde_json::from_value(spec.clone()).ok()?;
-    let compiled = compile(name, &spec).ok()?;
-    let route = Route::of(&spec);
-    Some(ServedSpec { compiled, preset: spec.preset, generation, last_good: true, extenders: spec.extenders, route })
+    served(name, &spec, generation).ok().map(|served| ServedSpec { last_good: true, ..served })
 }
 
 fn unreadable(error: &str) -> CompileError {

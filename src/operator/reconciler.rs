@@ -4,7 +4,7 @@ use super::announce;
 use super::claims::{Grant, Incumbents, grant};
 use super::context::Context;
 use super::extenders::Extenders;
-use super::observed_spec::{CompiledSpec, ObservedSpec, revived};
+use super::observed_spec::{ObservedSpec, revived};
 use super::options::Options;
 use super::orphans::Orphans;
 use super::refs::References;
@@ -21,6 +21,7 @@ use berth_core::model::{PodKey, Str};
 use berth_extender::Notice;
 use berth_runtime::WorkerView;
 use futures::StreamExt;
+use k8s_openapi::jiff::Timestamp;
 use kube::Api;
 use kube::core::DeserializeGuard;
 use kube::runtime::{WatchStreamExt, watcher};
@@ -143,6 +144,7 @@ impl Reconciler {
                 health.pass(berth_telemetry::Check::Profiles);
                 self.save_good().await;
                 self.tend_extenders();
+                self.tend_rollouts();
                 self.look(None);
             }
         }
@@ -188,23 +190,22 @@ impl Reconciler {
 
     fn see(&mut self, object: Guarded) {
         let Some(observed) = ObservedSpec::read(object) else { return };
+        let now = self.now_on_wall();
         if let Some(seen) = &mut self.sweep {
             seen.insert(observed.name.clone());
         }
         if let Some(profile) = self.profiles.get_mut(&observed.name)
             && profile.observed.uid == observed.uid
         {
-            let same_spec = profile.observed.generation == observed.generation;
-            profile.observed = observed;
-            if same_spec {
-                return;
+            if profile.observed.generation == observed.generation {
+                profile.observed = observed;
+            } else {
+                profile.see(observed, now);
             }
-            profile.compiled = CompiledSpec::of(&profile.observed, profile.good.as_ref());
-            profile.unsaved = false;
             return;
         }
         let good = self.revisions.newest(&observed.name, &observed.uid).and_then(revived);
-        self.profiles.insert(observed.name.clone(), ServedProfile::new(observed, good));
+        self.profiles.insert(observed.name.clone(), ServedProfile::new(observed, good, now));
     }
 
     fn remove(&mut self, name: &str) {
@@ -270,6 +271,29 @@ impl Reconciler {
     /// Tries again to start workers for which there was no thread.
     pub(super) fn start_again(&mut self) {
         if !self.unstarted.is_empty() {
+            self.reconcile();
+        }
+    }
+
+    /// The time that rollouts go by.
+    fn now_on_wall(&self) -> Timestamp {
+        let clock = self.cx.engine.clock();
+        clock.on_wall(clock.now())
+    }
+
+    /// Looks how far rollouts are; one that ends brings other profiles to the workers.
+    pub(super) fn tend_rollouts(&mut self) {
+        let (workers, now) = (self.cx.engine.workers(), self.now_on_wall());
+        let mut ended = false;
+        for (name, profile) in &mut self.profiles {
+            if let Some(view) = workers.get(name)
+                && profile.tend_rollout(view, now)
+            {
+                ended = true;
+                announce::rollout_ended(&self.cx, profile);
+            }
+        }
+        if ended {
             self.reconcile();
         }
     }

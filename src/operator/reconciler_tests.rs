@@ -80,14 +80,14 @@ pub(super) fn context(server: &Scripted, options: &Options) -> (Context, mpsc::U
 }
 
 /// A reconciler that has taken over, and the server that it works on. Kept revisions outlive the reconciler.
-struct Bench {
+pub(super) struct Bench {
     server: Arc<Scripted>,
-    cx: Context,
-    reconciler: Reconciler,
+    pub(super) cx: Context,
+    pub(super) reconciler: Reconciler,
 }
 
 impl Bench {
-    async fn new() -> Self {
+    pub(super) async fn new() -> Self {
         let kept: Arc<Mutex<Vec<Value>>> = Arc::default();
         let server = Scripted::start(move |asked| {
             let kept = kept.clone();
@@ -129,7 +129,7 @@ impl Bench {
         Self { server, cx, reconciler }
     }
 
-    async fn restarted(self) -> Self {
+    pub(super) async fn restarted(self) -> Self {
         let Self { server, cx, reconciler } = self;
         drop(reconciler);
         cx.engine.stop_all().await;
@@ -137,7 +137,7 @@ impl Bench {
     }
 
     /// The whole list of profiles: name, age, generation, spec.
-    async fn list(&mut self, profiles: &[(&str, u32, i64, Value)]) {
+    pub(super) async fn list(&mut self, profiles: &[(&str, u32, i64, Value)]) {
         self.reconciler.take(Ok(Event::Init));
         for (name, age, generation, spec) in profiles {
             self.reconciler.take(Ok(Event::InitApply(object(name, *age, *generation, spec))));
@@ -146,7 +146,7 @@ impl Bench {
         self.reconciler.save_good().await;
     }
 
-    async fn edit(&mut self, name: &str, age: u32, generation: i64, spec: Value) {
+    pub(super) async fn edit(&mut self, name: &str, age: u32, generation: i64, spec: Value) {
         self.reconciler.take(Ok(Event::Apply(object(name, age, generation, &spec))));
         self.reconciler.save_good().await;
     }
@@ -157,18 +157,18 @@ impl Bench {
         worker.map(|view| view.profile.scheduler_names.iter().map(ToString::to_string).collect()).unwrap_or_default()
     }
 
-    async fn serves(&self, profile: &str, names: &[&str]) {
+    pub(super) async fn serves(&self, profile: &str, names: &[&str]) {
         until(&format!("{profile} to serve {names:?}"), || self.served(profile) == names).await;
     }
 
-    async fn status(&mut self, profile: &str) -> SchedulerProfileStatus {
+    pub(super) async fn status(&mut self, profile: &str) -> SchedulerProfileStatus {
         let snapshot = || self.cx.engine.worker(profile).is_none_or(|view| view.snapshot.is_some());
         until("the worker's first step", snapshot).await;
         self.reconciler.look(None);
         self.cx.board.lock().profiles[&Str::from(profile)].clone()
     }
 
-    async fn reasons(&mut self, profile: &str) -> Vec<String> {
+    pub(super) async fn reasons(&mut self, profile: &str) -> Vec<String> {
         self.conditions(profile, &["Ready", "Accepted", "Stalled"]).await
     }
 
@@ -176,14 +176,14 @@ impl Bench {
         self.conditions(profile, &["Ready", "Programmed"]).await
     }
 
-    async fn conditions(&mut self, profile: &str, wanted: &[&str]) -> Vec<String> {
+    pub(super) async fn conditions(&mut self, profile: &str, wanted: &[&str]) -> Vec<String> {
         let status = self.status(profile).await;
         let conditions = status.conditions.iter().filter(|c| wanted.contains(&&*c.type_));
         conditions.map(|c| format!("{}={}/{}", c.type_, c.status, c.reason)).collect()
     }
 
     /// The notes of events of this reason: on which object, and what they say.
-    async fn events(&self, reason: &str, count: usize) -> Vec<(String, String)> {
+    pub(super) async fn events(&self, reason: &str, count: usize) -> Vec<(String, String)> {
         let all = || {
             let requests = self.server.requests();
             let events = requests.iter().filter(|r| r.method == "POST" && r.body["reason"] == reason);
@@ -195,7 +195,7 @@ impl Bench {
     }
 }
 
-fn object(name: &str, age: u32, generation: i64, spec: &Value) -> DeserializeGuard<SchedulerProfile> {
+pub(super) fn object(name: &str, age: u32, generation: i64, spec: &Value) -> DeserializeGuard<SchedulerProfile> {
     let metadata = json!({"name": name, "uid": format!("uid-{name}"), "generation": generation, "resourceVersion": "1",
         "creationTimestamp": format!("2026-01-01T00:00:{age:02}Z")});
     let object = json!({"apiVersion": "scheduling.berth.dev/v1alpha1", "kind": "SchedulerProfile",

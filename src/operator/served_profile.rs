@@ -5,6 +5,7 @@ use super::extenders::ExtenderFacts;
 use super::foreign_scheduler::ForeignScheduler;
 use super::news::{News, Told};
 use super::observed_spec::{CompiledSpec, ObservedSpec, ServedSpec};
+use super::rollout::{self, Plan, Rollout};
 use super::routes::{self, RouteClaim};
 use super::shadow_status;
 use super::status::{Around, Facts, Numbers, WorkerFacts, numbers, refusal, status};
@@ -62,6 +63,8 @@ pub(super) struct ServedProfile {
     /// What events have told of its statuses; `None` before the first one.
     news: Option<Told>,
     pub(super) foreign: ForeignScheduler,
+    /// How far the present spec is, if it is tried before it serves all pods.
+    pub(super) rollout: Option<Rollout>,
     /// Whether the present spec is good and was not yet kept as the last good one.
     pub(super) unsaved: bool,
     pub(super) next_write: NextWrite,
@@ -69,11 +72,12 @@ pub(super) struct ServedProfile {
 
 impl ServedProfile {
     /// A profile whose last `good` spec is known from before, if there is one.
-    pub(super) fn new(observed: ObservedSpec, good: Option<ServedSpec>) -> Self {
-        Self {
+    pub(super) fn new(observed: ObservedSpec, good: Option<ServedSpec>, now: Timestamp) -> Self {
+        let mut profile = Self {
             compiled: CompiledSpec::of(&observed, good.as_ref()),
             observed,
             good,
+            rollout: None,
             logged: None,
             told: None,
             conflicts: Vec::new(),
@@ -81,7 +85,58 @@ impl ServedProfile {
             foreign: ForeignScheduler::default(),
             unsaved: false,
             next_write: NextWrite::default(),
+        };
+        profile.plan_rollout(now);
+        profile
+    }
+
+    /// Takes in another generation of the spec.
+    pub(super) fn see(&mut self, observed: ObservedSpec, now: Timestamp) {
+        self.observed = observed;
+        self.compiled = CompiledSpec::of(&self.observed, self.good.as_ref());
+        self.unsaved = false;
+        self.plan_rollout(now);
+    }
+
+    /// Finds out whether the present spec is tried before it serves all pods, and how far that is.
+    fn plan_rollout(&mut self, now: Timestamp) {
+        self.rollout = None;
+        let Some(changed) = self.compiled.served.as_ref().filter(|_| self.compiled.refused.is_none()) else { return };
+        let before = self.observed.status.as_ref().and_then(|status| status.rollout.as_ref());
+        match Rollout::plan(changed, self.good.as_ref(), before, now) {
+            Plan::AtOnce => {}
+            Plan::Tried(rollout) => {
+                self.rollout = Some(rollout);
+                self.refuse_if_aborted();
+            }
+            Plan::Refused(error) => self.compiled = CompiledSpec::refused(error, self.good.as_ref()),
         }
+    }
+
+    fn refuse_if_aborted(&mut self) {
+        if let Some(error) = self.rollout.as_ref().and_then(Rollout::refusal) {
+            self.compiled = CompiledSpec::refused(error, self.good.as_ref());
+        }
+    }
+
+    fn is_rolling_out(&self) -> bool {
+        self.rollout.as_ref().is_some_and(Rollout::is_running)
+    }
+
+    /// Takes in what its worker has counted of both arms by `now`. Returns whether the rollout has ended by that.
+    pub(super) fn tend_rollout(&mut self, view: &WorkerView, now: Timestamp) -> bool {
+        let plan = self.compiled.served.as_ref().and_then(|changed| changed.rollout.as_ref());
+        let (Some(rollout), Some(plan)) = (self.rollout.as_mut().filter(|one| one.is_running()), plan) else {
+            return false;
+        };
+        // The worker may not have taken up both yet.
+        let changed = self.compiled.served.as_ref().map(|changed| &changed.compiled);
+        let tries = view.profile.canary.as_ref().map(|canary| &*canary.profile);
+        let samples = view.snapshot.as_ref().and_then(|snapshot| snapshot.arms.as_ref());
+        let Some(samples) = samples.filter(|_| tries.is_some() && tries == changed) else { return false };
+        let ended = rollout.take(plan, samples, now);
+        self.refuse_if_aborted();
+        ended
     }
 
     /// The scheduler names that the profile asks for; nothing while it is being deleted.
@@ -105,7 +160,7 @@ impl ServedProfile {
     /// what is new, and returns the new conflicts: the name, and the profile that serves it.
     pub(super) fn take_grant(&mut self, grant: &Grant) -> Vec<(Str, Str)> {
         let generation = self.observed.generation;
-        if self.compiled.refused.is_none() && grant.is_full() {
+        if self.compiled.refused.is_none() && grant.is_full() && !self.is_rolling_out() {
             let served = self.compiled.served.as_ref();
             if self.good.as_ref().is_none_or(|good| good.generation != generation) {
                 self.good = served.map(|served| ServedSpec { last_good: true, ..served.clone() });
@@ -166,7 +221,13 @@ impl ServedProfile {
     pub(super) fn wanted(&self, grant: &Grant) -> Option<Arc<CompiledProfile>> {
         let served = self.serving(grant).filter(|_| !self.observed.deleting)?;
         let names = grant.served();
-        (!names.is_empty()).then(|| Arc::new(CompiledProfile { scheduler_names: names, ..served.compiled.clone() }))
+        if names.is_empty() {
+            return None;
+        }
+        let tried = self.good.as_ref().zip(served.rollout.as_ref());
+        let tried = tried.filter(|_| self.is_rolling_out() && !matches!(grant, Grant::LastGood { .. }));
+        let compiled = tried.map_or_else(|| served.compiled.clone(), |(good, plan)| rollout::both(good, served, plan));
+        Some(Arc::new(CompiledProfile { scheduler_names: names, ..compiled }))
     }
 
     /// The route that is in force under this grant, if one is.
@@ -210,6 +271,8 @@ impl ServedProfile {
             foreign: self.foreign.reported(now),
             extenders,
             route: &route,
+            rollout: self.rollout.as_ref(),
+            stable: self.good.as_ref().filter(|_| self.is_rolling_out()).map(|good| good.generation),
             last_good_revision: kept,
         };
         let before = self.next_write.written().or(self.observed.status.as_ref());
@@ -282,9 +345,11 @@ mod tests {
 
     #[test]
     fn an_edit_that_is_refused_is_told_once() {
-        let good = ServedProfile::new(observed(1, &json!({"schedulerNames": ["batch"]})), None).compiled.served;
+        let good = ServedProfile::new(observed(1, &json!({"schedulerNames": ["batch"]})), None, Timestamp::UNIX_EPOCH)
+            .compiled
+            .served;
         let bad = json!({"schedulerNames": ["batch"], "nodes": {"selector": {"matchLabels": {"a..b/c": "x"}}}});
-        let mut profile = ServedProfile::new(observed(2, &bad), good);
+        let mut profile = ServedProfile::new(observed(2, &bad), good, Timestamp::UNIX_EPOCH);
         let grants = grant(vec![profile.claim().unwrap()], &Incumbents::new(), false);
         let told = profile.refused_edit(&grants["batch"]).unwrap();
         assert!(told.starts_with("generation 2 of the spec is refused"), "{told}");

@@ -8,11 +8,12 @@ use super::foreign_scheduler::Sighting;
 use super::observed_spec::ServedSpec;
 use super::orphans::{Orphans, misnamed};
 use super::printable::{NAME, printable};
+use super::rollout::{Phase, Rollout};
 use super::routes::{RouteFacts, Routing};
 use berth_api::conditions::{Accepted, Programmed, Ready, Reconciling, SchedulingHealthy, Stalled, set_condition};
 use berth_api::{self as api, SchedulerNameState, SchedulerNameStatus, SchedulerProfileStatus, WorkerStatus};
 use berth_core::model::Str;
-use berth_core::profile::{CompiledProfile, Mode, Sampling};
+use berth_core::profile::{CompiledProfile, Mode, Sampling, ShareBy};
 use berth_core::worker::{Storm, WorkerSnapshot};
 use berth_profile::CompileError;
 use berth_runtime::Clock;
@@ -60,6 +61,9 @@ pub(super) struct Facts<'a> {
     pub(super) foreign: Option<&'a Sighting>,
     pub(super) extenders: &'a ExtenderFacts,
     pub(super) route: &'a RouteFacts,
+    pub(super) rollout: Option<&'a Rollout>,
+    /// The generation that decides for the other pods while the present one is tried.
+    pub(super) stable: Option<i64>,
     pub(super) last_good_revision: Option<&'a str>,
 }
 
@@ -108,8 +112,8 @@ pub(super) fn status(
     set_condition(&mut conditions, extenders.0, &extenders.1, generation, now);
     set_condition(&mut conditions, facts.route.reason, &facts.route.message, generation, now);
     set_condition(&mut conditions, healthy.0, &healthy.1, generation, now);
-    let reconciling = if settled { Reconciling::Settled } else { Reconciling::ApplyingRevision };
-    set_condition(&mut conditions, reconciling, "", generation, now);
+    let reconciling = reconciling(facts, settled);
+    set_condition(&mut conditions, reconciling.0, &reconciling.1, generation, now);
     let (stalled, text) = if stalled { (Stalled::InvalidSpec, accepted.1.as_str()) } else { (Stalled::Settled, "") };
     set_condition(&mut conditions, stalled, text, generation, now);
     let numbers = facts.numbers.filter(|_| facts.serving.is_some());
@@ -129,6 +133,7 @@ pub(super) fn status(
         misnamed_pods: misnamed(facts.around.orphans, &facts.grant.served()),
         unknown_fields: numbers.map(|n| n.unknown_fields.clone()).unwrap_or_default(),
         shadow: numbers.and_then(|n| n.shadow.clone()),
+        rollout: facts.rollout.map(Rollout::status),
         last_good_revision: facts.last_good_revision.map(str::to_owned),
     }
 }
@@ -199,6 +204,17 @@ fn programmed(facts: &Facts<'_>) -> (Programmed, String) {
     }
 }
 
+fn reconciling(facts: &Facts<'_>, settled: bool) -> (Reconciling, String) {
+    if !settled {
+        return (Reconciling::ApplyingRevision, String::new());
+    }
+    let waits = facts.rollout.and_then(|rollout| match &rollout.phase {
+        Phase::Running(waits) => Some(waits.clone()),
+        Phase::Complete | Phase::Aborted(_) => None,
+    });
+    waits.map_or_else(|| (Reconciling::Settled, String::new()), |waits| (Reconciling::RollingOut, waits))
+}
+
 fn failed(message: &str) -> String {
     format!("the worker panicked and is started again: {message}")
 }
@@ -236,12 +252,26 @@ fn ready(facts: &Facts<'_>, accepted: &(Accepted, String), programmed: &(Program
         WorkerFacts::Swapping { mode, .. } => {
             (mode, format!("serving an earlier spec, and in a moment generation {generation}"))
         }
-        _ => (serving.compiled.mode, format!("serving generation {generation}")),
+        _ => (serving.compiled.mode, serves(facts, serving)),
     };
     match mode {
         Mode::Paused => (Ready::Paused, "spec.mode is Paused: pods stay queued".to_owned()),
         Mode::DryRun => (Ready::DryRun, compares(&serving.compiled, facts.around.served_by)),
         Mode::Active => (Ready::Serving, text),
+    }
+}
+
+fn serves(facts: &Facts<'_>, serving: &ServedSpec) -> String {
+    let generation = serving.generation;
+    match (facts.stable, &serving.rollout) {
+        (Some(stable), Some(plan)) => {
+            let of = match plan.share.by {
+                ShareBy::Pod => "the pods",
+                ShareBy::Namespace => "the namespaces",
+            };
+            format!("serving generation {stable}, and generation {generation} for {}% of {of}", plan.share.percent)
+        }
+        _ => format!("serving generation {generation}"),
     }
 }
 

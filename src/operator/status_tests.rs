@@ -50,6 +50,7 @@ impl Scene {
                 last_good: false,
                 extenders: Vec::new(),
                 route: None,
+                rollout: None,
             },
             error: berth_profile::compile("A", &api::SchedulerProfileSpec::default()).unwrap_err(),
             grant: Grant::Names(vec![("a".into(), NameState::Serving)]),
@@ -99,6 +100,8 @@ impl Scene {
             foreign: None,
             extenders: &self.extenders,
             route: &self.route,
+            rollout: None,
+            stable: None,
             last_good_revision: None,
         }
     }

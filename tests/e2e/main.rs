@@ -51,6 +51,7 @@ mod refused;
 mod relations;
 mod replicas;
 mod resize;
+mod rollout;
 mod routing;
 mod scraped;
 mod shadow;

@@ -151,6 +151,8 @@ conditions! {
         InvalidArgs => False,
         /// A selector or an affinity cannot be used.
         InvalidSelector => False,
+        /// The pods of the changed spec fared worse in its rollout, which was broken off.
+        RolloutAborted => False,
         /// There are more profiles than one operator serves.
         TooManyProfiles => False,
         /// No operator has seen the profile; the API server writes it, as the default of the status.
@@ -257,6 +259,8 @@ conditions! {
     Reconciling {
         /// A changed spec is being put in force.
         ApplyingRevision => True,
+        /// A changed spec is tried on a share of the pods.
+        RollingOut => True,
         /// Nothing is left to do.
         Settled => False,
     }

@@ -8,6 +8,7 @@ use super::extenders::Extender;
 use super::patterns::DNS_SUBDOMAIN;
 use super::plugins::{FilterConfig, ScoreConfig};
 use super::preemption::Preemption;
+use super::rollout::Rollout;
 use super::settings::{AllowUnsafe, Mode, Namespaces, Nodes, Preset, Queue, Shadow, UnknownFields};
 use super::status::SchedulerProfileStatus;
 use super::{join_lines, tell_defaults};
@@ -142,7 +143,10 @@ use super::{join_lines, tell_defaults};
         .field_path(".shadow.schedulerNames"),
     validation = Rule::new("!has(self.mode) || self.mode != 'DryRun' || !has(self.namespaces) || !has(self.namespaces.route)")
         .message("namespaces.route: a profile in mode DryRun places no pod, so that routed pods would wait: remove route, or set another mode")
-        .field_path(".namespaces.route")
+        .field_path(".namespaces.route"),
+    validation = Rule::new("!has(self.mode) || self.mode != 'DryRun' || !has(self.rollout)")
+        .message("rollout: a profile in mode DryRun places no pod: remove rollout, or set another mode")
+        .field_path(".rollout")
 )]
 pub struct SchedulerProfileSpec {
     /// Values of a pod's `spec.schedulerName` that this profile serves. Absent: the profile's own name.
@@ -224,6 +228,11 @@ pub struct SchedulerProfileSpec {
             .message("extenders: only one extender can bind: remove verbs.bind from the others")
     )]
     pub extenders: Vec<Extender>,
+
+    /// How a change of this spec is tried on a share of the pods before it serves all of them. Absent: a change serves all pods at once.
+    /// Scheduler names, namespaces, queue and extenders cannot change in a rollout; a change of the mode holds for all pods.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollout: Option<Rollout>,
 }
 
 impl SchedulerProfile {

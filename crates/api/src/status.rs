@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
 use serde_json::json;
 
 use super::conditions::{ConditionType, Ready, Status};
+use super::rollout::RolloutStatus;
 use super::settings::{Mode, Namespaces, Preset};
 use super::{join_lines, tell_defaults};
 
@@ -69,6 +70,9 @@ pub struct SchedulerProfileStatus {
     /// ends or the spec changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shadow: Option<ShadowStatus>,
+    /// How far the rollout of a changed spec is, or how the last one ended. Absent: the newest spec was not rolled out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollout: Option<RolloutStatus>,
     /// Orphaned pods: nobody serves the scheduler that they name, and it is much like one of this profile's names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8))]
@@ -370,7 +374,7 @@ pub struct Disagreement {
 
 /// Reads a value, or nothing where it is not one that this version knows: a status written by another version must not
 /// make a profile unreadable.
-fn lenient<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<Option<T>, D::Error> {
+pub(crate) fn lenient<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<Option<T>, D::Error> {
     let value = serde_json::Value::deserialize(deserializer)?;
     Ok(serde_json::from_value(value).ok())
 }

@@ -1,5 +1,5 @@
 use super::names::{is_dns1123_subdomain, is_namespace_name};
-use super::{CompileError, args, extenders, number, plugins, preemption, preset, route, selectors, sorted};
+use super::{CompileError, args, extenders, number, plugins, preemption, preset, rollout, route, selectors, sorted};
 use berth_api as api;
 use berth_core::model::Str;
 use berth_core::profile::{CompiledProfile, Mode, NamespaceAccess, QueueTimes, Sampling, UnknownFields};
@@ -28,6 +28,8 @@ pub fn compile(name: &str, spec: &api::SchedulerProfileSpec) -> Result<CompiledP
     profile.namespaces = namespaces(&spec.namespaces)?;
     // The engine has no use for it: the API server routes, and the operator reports.
     route::routed_namespaces(spec)?;
+    // Nor for this one before there is a spec to compare with.
+    rollout::rollout(spec)?;
     profile.queue = queue(&spec.queue)?;
     profile.preemption = preemption::compile(&spec.preemption)?;
     extenders::compile(&spec.extenders, spec.allow_unsafe, &mut profile)?;

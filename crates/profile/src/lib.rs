@@ -10,11 +10,13 @@ mod names;
 mod plugins;
 mod preemption;
 mod preset;
+mod rollout;
 mod route;
 mod selectors;
 
 pub use compile::compile;
 pub use names::{is_dns1123_subdomain, is_qualified_name};
+pub use rollout::{RolloutPlan, not_for_rollout, rollout};
 pub use route::routed_namespaces;
 pub use selectors::label_key;
 

@@ -10,7 +10,10 @@ mod written;
 
 use super::inputs::{self, Calls, InputArgs, InputError, Inputs, Pair, Wanted};
 use anyhow::anyhow;
-use berth_api::{self as api, conditions::Ready};
+use berth_api::{
+    self as api,
+    conditions::{Ready, Reconciling},
+};
 use berth_cluster::client;
 use berth_convert::shell_word;
 use berth_core::profile::CompiledProfile;
@@ -232,6 +235,11 @@ fn not_ready(profile: &Value) -> Option<String> {
     if ready["reason"] == Ready::DryRun.as_str() {
         return Some(format!("SchedulerProfile {name} places no pod: {}", text("message")));
     }
+    // Which of both specs decides for a pod is drawn by its uid or namespace.
+    let reconciling = conditions.iter().find(|condition| condition["type"] == "Reconciling");
+    if reconciling.is_some_and(|condition| condition["reason"] == Reconciling::RollingOut.as_str()) {
+        return Some(format!("SchedulerProfile {name} is rolled out: {}; this judges by the newest", text("message")));
+    }
     (ready["status"] != "True")
         .then(|| format!("SchedulerProfile {name} is not Ready ({}): {}", text("reason"), text("message")))
 }
@@ -273,6 +281,10 @@ mod tests {
         assert_eq!(said(ready("False", "Deleting")).unwrap(), "SchedulerProfile batch is not Ready (Deleting): why");
         assert_eq!(said(ready("True", "Paused")).unwrap(), "SchedulerProfile batch is paused: why");
         assert_eq!(said(ready("True", "DryRun")).unwrap(), "SchedulerProfile batch places no pod: why");
+        let running = json!([{"type": "Ready", "status": "True", "reason": "Serving", "message": "serving both"},
+            {"type": "Reconciling", "status": "True", "reason": "RollingOut"}]);
+        let text = "SchedulerProfile batch is rolled out: serving both; this judges by the newest";
+        assert_eq!(said(running).as_deref(), Some(text));
         assert_eq!((said(json!([])), not_ready(&json!({"metadata": {"name": "batch"}}))), (None, None));
     }
 }

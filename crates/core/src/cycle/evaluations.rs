@@ -68,6 +68,19 @@ impl Evaluations {
         }
     }
 
+    /// Adds what another has folded.
+    pub(super) fn add(&mut self, other: &Self) {
+        let pairs = [
+            (&mut self.pre_filter[..], &other.pre_filter[..]),
+            (&mut self.filter[..], &other.filter[..]),
+            (&mut self.pre_score[..], &other.pre_score[..]),
+            (&mut self.score[..], &other.score[..]),
+        ];
+        for (own, other) in pairs {
+            own.iter_mut().zip(other).for_each(|(own, other)| *own += other);
+        }
+    }
+
     /// Gives each plugin of the profile its part of what was noted: a node that a filter refuses is not shown to those after it.
     pub(super) fn fold(&mut self, profile: &CompiledProfile) {
         let mut left = self.fits + self.refused.iter().sum::<u64>();

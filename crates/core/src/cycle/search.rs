@@ -108,6 +108,12 @@ impl Scheduler {
         self.evaluations.all()
     }
 
+    /// Counts what `ended` was asked, which decides no more.
+    pub(crate) fn count_evaluations_of(&mut self, ended: &mut Self) {
+        ended.evaluations.fold(&ended.profile);
+        self.evaluations.add(&ended.evaluations);
+    }
+
     /// The nodes that the last search compared: how many, the total of `node` if it is one of them, and the `most` best ones with
     /// theirs.
     pub fn compared(&self, ledger: &Ledger, node: &str, most: usize) -> (usize, Option<i64>, Vec<(Str, i64)>) {

@@ -1,6 +1,7 @@
 //! A profile resolved and ready to run: what a worker needs, with nothing left to parse.
 
 mod args;
+mod canary;
 mod extender;
 mod preemption;
 
@@ -9,6 +10,7 @@ pub use args::{
     AddedAffinity, FitArgs, FitStrategy, InterPodAffinityArgs, LabelPreference, LegacyArgs, ResourceWeight, ShapePoint,
     SpreadDefaults,
 };
+pub use canary::{Canary, Share, ShareBy};
 pub use extender::{Extender, ExtenderSet, OnFailure};
 pub use preemption::{Preemption, VictimScope};
 
@@ -134,6 +136,8 @@ pub struct CompiledProfile {
     pub preemption: Preemption,
     /// In the order in which an attempt calls them.
     pub extenders: Vec<Extender>,
+    /// A change of this profile that decides for some of its pods.
+    pub canary: Option<Canary>,
 }
 
 impl CompiledProfile {
@@ -162,6 +166,7 @@ impl CompiledProfile {
             queue: QueueTimes::default(),
             preemption: Preemption::default(),
             extenders: Vec::new(),
+            canary: None,
         }
     }
 

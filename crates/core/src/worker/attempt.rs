@@ -1,11 +1,12 @@
 //! `attempt`, `extender` and `preemption` know each other: one `impl Worker`, cut where an attempt can wait.
 
+use super::arms::{ArmHolds, ArmOutcome};
 use super::extender::{AskedAbout, VictimReplies};
 use super::follow::{held, missed_claim};
 use super::measures::{Ended, Part};
 use super::preemption::{PostFilter, Unfinished};
 use super::{Binding, Step, Worker};
-use crate::cycle::{Decision, Holds, NoFit};
+use crate::cycle::{Decision, NoFit};
 use crate::io::{AttemptId, BindRequest, Effect, NominatedNode, Refusal, RefusalReason, RefusalText};
 use crate::ledger::{Committed, Conflict, Ledger, LedgerAccess, PodState, Proposal};
 use crate::limits::{COMMIT_RETRIES, HOLDS_PER_LOOK};
@@ -120,8 +121,9 @@ impl Worker {
         self.notes.begin_attempt();
         let mut looks = 0;
         while attempt.conflicts <= COMMIT_RETRIES {
-            let Self { scheduler, heaviest, .. } = self;
+            let Self { arms, heaviest, .. } = self;
             let pod = attempt.ticket.pod();
+            let scheduler = arms.of_mut(pod);
             let clock = || step.ledger.elapsed();
             let decide = |ledger: &_, work: &mut _| {
                 looks += 1;
@@ -159,7 +161,7 @@ impl Worker {
         match decision {
             Decision::Place(proposal) => match self.commit(step, &proposal) {
                 Ok(committed) => {
-                    self.note_choice(step, &proposal.pod.key, &committed);
+                    self.note_choice(step, &proposal.pod, &committed);
                     self.committed(step, attempt.ticket, committed);
                 }
                 Err(conflict) => return self.conflicted(step, attempt, conflict),
@@ -169,6 +171,7 @@ impl Worker {
             }
             Decision::NoNodes => {
                 self.totals.unschedulable += 1;
+                self.count_arm(step.now, &attempt.ticket, ArmOutcome::Refused);
                 self.note_ended(step, &attempt.ticket, Ended::Unschedulable);
                 let refusal = Refusal::failed(attempt.ticket.pod().clone(), NO_NODES);
                 step.refuse(Refusal { reason: RefusalReason::Unschedulable, ..refusal });
@@ -220,7 +223,7 @@ impl Worker {
     }
 
     fn commit(&mut self, step: &Step<'_, impl LedgerAccess>, proposal: &Proposal) -> Result<Committed, Conflict> {
-        let scheduler = &mut self.scheduler;
+        let scheduler = self.arms.of_mut(&proposal.pod);
         let mut panic = DeferredPanic::default();
         let refits = |l: &_| panic.run(|| scheduler.refits(l, &proposal.pod, proposal.node)).flatten();
         let committed = step.ledger.write(|ledger| ledger.commit(proposal, refits));
@@ -230,6 +233,7 @@ impl Worker {
 
     fn committed(&mut self, step: &mut Step<'_, impl LedgerAccess>, mut ticket: Ticket, committed: Committed) {
         self.preemptions.forget(&ticket.pod().uid);
+        self.count_arm(step.now, &ticket, ArmOutcome::Placed);
         let now = self.lap(step);
         self.measures.part(Part::Reserve, now.since(ticket.part_began()));
         self.note_if_slow(&ticket, now);
@@ -258,6 +262,7 @@ impl Worker {
 
     fn refuse(&mut self, step: &mut Step<'_, impl LedgerAccess>, ticket: Ticket, refused: Refused, result: PostFilter) {
         self.totals.unschedulable += 1;
+        self.count_arm(step.now, &ticket, ArmOutcome::Refused);
         self.note_ended(step, &ticket, Ended::Unschedulable);
         self.note_post_filter(&ticket, &result);
         let ended = self.last_lap();
@@ -321,7 +326,7 @@ impl Worker {
     pub(super) fn requeue(&mut self, step: &mut Step<'_, impl LedgerAccess>, ticket: Ticket) {
         let Some((pod, parked)) = self.pending_now(step, &ticket) else { return self.queue.done(ticket) };
         if parked == Some(Parked::Held) {
-            let hold = step.ledger.read(|ledger| self.hold(&mut Holds::new(self.profile(), ledger), &pod));
+            let hold = step.ledger.read(|ledger| self.hold(&mut ArmHolds::new(self, ledger), &pod));
             step.effects.extend(hold.map(|hold| Effect::Refuse(held(&pod, hold.text(self.profile(), &pod)))));
         }
         self.note_if_not_tried(&pod, parked);

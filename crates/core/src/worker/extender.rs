@@ -281,7 +281,7 @@ impl Worker {
             return self.requeue(step, parked.attempt.ticket);
         };
         parked.attempt.ticket.renew(pod);
-        let profile = self.profile().clone();
+        let profile = self.profile_of(parked.attempt.ticket.pod()).clone();
         match parked.about {
             AskedAbout::Nodes(mut state) => match state.answer(&profile, extender, answer) {
                 Turn::Wait => self.parked.park(id, ParkedAttempt { about: AskedAbout::Nodes(state), ..parked }),
@@ -305,7 +305,8 @@ impl Worker {
         turn: Turn,
     ) {
         self.trying = Some(attempt.ticket.pod().clone());
-        let Self { scheduler, heaviest, .. } = self;
+        let Self { arms, heaviest, .. } = self;
+        let scheduler = arms.of_mut(attempt.ticket.pod());
         let found = match turn {
             Turn::Wait => return,
             Turn::Ask => return self.ask(step, attempt, AskedAbout::Nodes(state)),
@@ -340,8 +341,8 @@ impl Worker {
         answer: Answer,
     ) {
         self.trying = Some(attempt.ticket.pod().clone());
-        let profile = self.profile().clone();
-        let bounds = self.bounds(step.now);
+        let profile = self.profile_of(attempt.ticket.pod()).clone();
+        let bounds = self.bounds(step.now, attempt.ticket.pod());
         let reply = step.ledger.read(|ledger| {
             bounds.limits(ledger, &refused.no_fit, |limits| state.answer(&profile, ledger, limits, answer))
         });

@@ -1,6 +1,7 @@
+use super::arms::ArmHolds;
 use super::attempt::look_on;
 use super::{ForeignBind, Step, Worker};
-use crate::cycle::{Hold, Holds};
+use crate::cycle::Hold;
 use crate::io::{NominatedNode, Refusal};
 use crate::ledger::{Change, Ledger, LedgerAccess, NodeAspects, PodState, oldest_first};
 use crate::limits::{CHANGES_PER_HOLD, PARKED_PODS_PER_HOLD, UNKNOWN_FIELDS_NAMED};
@@ -168,7 +169,8 @@ impl Worker {
         match change {
             Change::Node { aspects, .. } if aspects.intersects(NodeAspects::LABELS) => true,
             Change::Node { node, .. } | Change::Freed { node, .. } | Change::Resized { node, .. } => {
-                self.profile().places_on(ledger.nodes().labels(*node))
+                let labels = ledger.nodes().labels(*node);
+                self.arms.all().any(|arm| arm.profile().places_on(labels))
             }
             _ => true,
         }
@@ -218,7 +220,8 @@ impl Worker {
             }
             // With a node selector a label can make a node a candidate: to this profile it is as good as new.
             Change::Node { aspects, .. }
-                if profile.node_selector.is_some() && aspects.intersects(NodeAspects::LABELS) =>
+                if self.arms.all().any(|arm| arm.profile().node_selector.is_some())
+                    && aspects.intersects(NodeAspects::LABELS) =>
             {
                 self.hints.note_gap(step.ledger.version());
                 return true;
@@ -260,7 +263,7 @@ impl Worker {
     }
 
     /// Why the pod is held, if it is.
-    pub(super) fn hold(&self, holds: &mut Holds<'_>, pod: &Pod) -> Option<Hold> {
+    pub(super) fn hold(&self, holds: &mut ArmHolds<'_>, pod: &Pod) -> Option<Hold> {
         if self.quarantined.contains(&pod.uid) {
             return Some(Hold::Quarantined);
         }
@@ -272,7 +275,7 @@ impl Worker {
         if !pod.gates.is_empty() {
             return Some(Parked::Gated);
         }
-        if let Some(hold) = self.hold(&mut Holds::new(self.profile(), ledger), pod) {
+        if let Some(hold) = self.hold(&mut ArmHolds::new(self, ledger), pod) {
             report(hold.text(self.profile(), pod));
             return Some(Parked::Held);
         }

@@ -1,6 +1,7 @@
 //! What a worker keeps that has nothing to decide.
 
 use super::*;
+use crate::cycle::Scheduler;
 use crate::ledger::Ledger;
 use crate::testing::{node, pod, shape_of};
 use std::cell::RefCell;
@@ -25,10 +26,10 @@ fn a_worker_that_decides_nothing_for_a_minute_gives_its_caches_back() {
     assert!(!step(&mut worker, at(1)));
     assert_eq!(worker.rests_at(), Some(at(61)));
     step(&mut worker, at(60));
-    assert!(worker.scheduler.keeps_classes());
+    assert!(worker.arms.all().any(Scheduler::keeps_classes));
     step(&mut worker, at(61));
-    assert_eq!((worker.scheduler.keeps_classes(), worker.rests_at()), (false, None));
+    assert_eq!((worker.arms.all().any(Scheduler::keeps_classes), worker.rests_at()), (false, None));
     ledger.borrow_mut().apply_pod(pod("small", shape_of(500, 1)));
     assert!(step(&mut worker, at(70)), "it decides as before");
-    assert_eq!((worker.scheduler.keeps_classes(), worker.rests_at()), (true, Some(at(130))));
+    assert_eq!((worker.arms.all().any(Scheduler::keeps_classes), worker.rests_at()), (true, Some(at(130))));
 }

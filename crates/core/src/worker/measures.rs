@@ -179,7 +179,7 @@ impl Worker {
         sampled: bool,
     ) {
         let now = self.lap(step);
-        let laps = self.scheduler.take_laps();
+        let laps = self.arms.take_laps(ticket.pod());
         self.notes.add_parts(ticket, laps);
         self.measures.decided(decision, now.since(ticket.part_began()), sampled.then_some(laps));
         // What extenders take is part of deciding.

@@ -9,6 +9,9 @@
 //! A step never blocks and never waits. An attempt is a value: while its bind is on the way it is parked under its
 //! [`AttemptId`] and holds nothing but the popped pod's ticket; an answer to an attempt that is over is dropped.
 
+mod arms;
+#[cfg(test)]
+mod arms_tests;
 mod attempt;
 #[cfg(test)]
 mod away_tests;
@@ -72,6 +75,7 @@ mod window;
 #[cfg(test)]
 mod window_tests;
 
+pub use arms::{ArmSample, ArmSamples};
 pub use attempt::HeaviestLook;
 pub use exponential_buckets::ExponentialBuckets;
 pub use listing::{ListedPod, PodPage};
@@ -79,7 +83,6 @@ pub use measures::Measures;
 pub use notes::{Choice, SlowAttempt};
 pub use snapshot::{ForeignBind, PreemptionTotals, Storm, TopReason, Totals, WorkerSnapshot};
 
-use crate::cycle::Scheduler;
 use crate::io::{
     AttemptId, Effect, Input, NominateRequest, NominatedNode, Paused, Refusal, RefusalReason, RefusalText,
 };
@@ -89,6 +92,7 @@ use crate::model::{Pod, QueueEvent, Str, Time};
 use crate::plugins::hints::Hints;
 use crate::profile::{CompiledProfile, Mode};
 use crate::queue::{Queue, Ticket, Wake};
+use arms::Arms;
 use attempt::Attempt;
 use extender::ParkedAttempts;
 use notes::Notes;
@@ -142,7 +146,7 @@ struct Binding {
 /// A profile's worker. Plain data: the runtime gives it a thread, tests call it directly.
 #[derive(Debug)]
 pub struct Worker {
-    scheduler: Scheduler,
+    arms: Arms,
     queue: Queue,
     hints: Hints,
     /// The version up to which the change log has been followed; none before the first look.
@@ -181,7 +185,7 @@ impl Worker {
     pub fn new(profile: Arc<CompiledProfile>, seed: u64) -> Self {
         Self {
             queue: Queue::new(profile.queue),
-            scheduler: Scheduler::new(profile, seed),
+            arms: Arms::new(profile, seed),
             hints: Hints::default(),
             cursor: None,
             binding: FxHashMap::default(),
@@ -209,7 +213,7 @@ impl Worker {
     }
 
     pub fn profile(&self) -> &Arc<CompiledProfile> {
-        self.scheduler.profile()
+        self.arms.profile()
     }
 
     /// How many binds and writes before binds may be unanswered before the worker stops popping: twice its share of the binder.
@@ -263,7 +267,7 @@ impl Worker {
     /// not deleted yet stay, unless this profile asks for them again.
     pub fn swap(&mut self, now: Time, profile: Arc<CompiledProfile>) {
         self.queue.set_times(profile.queue);
-        self.scheduler.set_profile(profile);
+        self.arms.set_profile(profile, now);
         self.queue.wake(now, |_| Wake::Requeue(QueueEvent::ForceActivate));
         self.unknown_fields.clear();
         // The new profile may do without what panicked.
@@ -331,15 +335,15 @@ impl Worker {
 
     /// After some time without a decision, gives back what is kept for the next one; and from time to time what decisions do not use.
     fn rest(&mut self, now: Time) {
-        if self.scheduler.take_used() {
+        if self.arms.take_used() {
             self.decided_at = Some(now);
             if self.aged_at.is_none_or(|at| at + IDLE_AFTER <= now) {
                 self.aged_at = Some(now);
-                self.scheduler.age();
+                self.arms.age();
             }
         } else if self.rests_at().is_some_and(|at| at <= now) {
             self.decided_at = None;
-            self.scheduler.shed();
+            self.arms.shed();
             self.queue.shrink();
             self.binding.shrink_to_fit();
             self.popped.shrink_to_fit();
@@ -356,6 +360,7 @@ impl Worker {
 
     fn run_timers(&mut self, now: Time) {
         self.queue.flush_backoff(now);
+        self.age_arms(now);
         let due = *self.next_sweep.get_or_insert(now + UNSCHEDULABLE_SWEEP);
         if now >= due {
             self.queue.sweep(now);

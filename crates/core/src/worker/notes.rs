@@ -4,7 +4,7 @@ use super::{Step, Worker};
 use crate::cycle::Laps;
 use crate::ledger::{Committed, LedgerAccess};
 use crate::limits::{BEST_NODES_NOTED, SLOW_ATTEMPT};
-use crate::model::{PodKey, Str, Time};
+use crate::model::{Pod, PodKey, Str, Time};
 use crate::queue::Ticket;
 use std::time::Duration;
 
@@ -82,15 +82,15 @@ impl Worker {
         self.notes.slowest.take()
     }
 
-    pub(super) fn note_choice(&mut self, step: &Step<'_, impl LedgerAccess>, pod: &PodKey, committed: &Committed) {
+    pub(super) fn note_choice(&mut self, step: &Step<'_, impl LedgerAccess>, pod: &Pod, committed: &Committed) {
         if !self.notes.wants_choices {
             return;
         }
-        let scheduler = &self.scheduler;
+        let scheduler = self.arms.of(pod);
         let (feasible, score, best) =
             step.ledger.read(|ledger| scheduler.compared(ledger, &committed.node, BEST_NODES_NOTED));
         let node = committed.node.clone();
-        self.notes.choices.push(Choice { pod: pod.clone(), node, score, feasible, best });
+        self.notes.choices.push(Choice { pod: pod.key.clone(), node, score, feasible, best });
     }
 
     /// Notes the attempt of `ticket`, which has decided and ends at `now`, if it was slow.

@@ -267,11 +267,12 @@ impl Worker {
     ) -> Result<(PostFilter, u64), Unfinished> {
         let Refused { no_fit, version } = refused;
         // What PreFilter refuses, no eviction can change.
-        if !self.profile().preemption.enabled || no_fit.diagnosis.pre_filter().is_some() {
+        if !self.profile_of(pod).preemption.enabled || no_fit.diagnosis.pre_filter().is_some() {
             return Ok((PostFilter::NotRun, end_nomination(step, pod, *version)));
         }
-        let bounds = self.bounds(step.now);
-        let Self { scheduler, preemptions, heaviest, .. } = self;
+        let bounds = self.bounds(step.now, pod);
+        let Self { arms, preemptions, heaviest, .. } = self;
+        let scheduler = arms.of_mut(pod);
         let mut known = DryRuns::default();
         let found = look(step.ledger, heaviest, |ledger, work| {
             let outcome = bounds
@@ -307,8 +308,8 @@ impl Worker {
         Ok((result, if ends { end_nomination(step, pod, *version) } else { *version }))
     }
 
-    pub(super) fn bounds(&mut self, now: Time) -> Bounds {
-        let limit = self.profile().preemption.max_per_minute;
+    pub(super) fn bounds(&mut self, now: Time, pod: &Pod) -> Bounds {
+        let limit = self.profile_of(pod).preemption.max_per_minute;
         Bounds { now_unix_us: self.unix_us_at(now), budget_left: self.preemptions.budget_left(now, limit) }
     }
 
@@ -318,7 +319,7 @@ impl Worker {
 
     /// Nothing is evicted for the pod now: notes what may allow evictions, besides what lets the pod fit.
     fn look_again(&mut self, step: &Step<'_, impl LedgerAccess>, pod: &Pod) {
-        let Preemption { strict_budgets, min_runtime, max_per_minute, .. } = self.profile().preemption;
+        let Preemption { strict_budgets, min_runtime, max_per_minute, .. } = self.profile_of(pod).preemption;
         if strict_budgets {
             self.preemptions.blocked_by_budgets.insert(pod.uid.clone());
         }
@@ -345,7 +346,7 @@ impl Worker {
         if let Some(stopped) = self.stop_storm(step.now, &plan.pod, lost_to) {
             return Ok(stopped);
         }
-        let scheduler = &mut self.scheduler;
+        let scheduler = self.arms.of_mut(&plan.pod);
         let mut panic = DeferredPanic::default();
         let committed = step.ledger.write(|ledger| {
             let before: FxHashSet<Str> = ledger.pods_on(plan.node).iter().map(|placed| placed.uid.clone()).collect();

@@ -1,5 +1,6 @@
+use super::arms::{ArmHolds, ArmSamples};
 use super::{ExponentialBuckets, Measures, Worker};
-use crate::cycle::{Hold, Holds};
+use crate::cycle::Hold;
 use crate::ledger::LedgerAccess;
 use crate::limits::{PARKED_PODS_PER_HOLD, TOP_REASONS};
 use crate::model::{Plugin, PluginSet, Pod, PodKey, Str, Time};
@@ -105,16 +106,15 @@ pub struct WorkerSnapshot {
     /// Pods that were tried again only because of the sweep.
     pub rescued_by_sweep: u64,
     pub storm: Option<Storm>,
+    /// How the pods of both arms fare, while the profile is rolled out.
+    pub arms: Option<ArmSamples>,
 }
 
 impl Worker {
     /// The worker's state as of now. O(queued pods), and O(nodes) where they changed. The ledger is only looked at: texts are made
     /// and counted while it is free.
     pub fn snapshot(&mut self, ledger: &impl LedgerAccess) -> WorkerSnapshot {
-        let (nodes_matched, nodes_schedulable) = ledger.read(|ledger| {
-            let nodes = self.scheduler.candidates(ledger);
-            (nodes.len(), nodes.iter().filter(|node| !ledger.nodes().is_cordoned(**node)).count())
-        });
+        let (nodes_matched, nodes_schedulable) = ledger.read(|ledger| self.arms.nodes(ledger));
         let waiting = self.queue.entries().map(Entry::pod).filter(|pod| pod.gates.is_empty());
         let binding = self.binding.values().map(|binding| binding.ticket.pod());
         let pending = waiting.chain(binding).chain(self.volumes.pods()).chain(self.parked.pods());
@@ -128,7 +128,7 @@ impl Worker {
             refused_by: self.refused_by(),
             incoming: self.queue.incoming().clone(),
             measures: Measures::clone(&self.measures),
-            evaluations: self.scheduler.evaluations(),
+            evaluations: self.arms.evaluations(),
             totals: self.totals,
             nodes_matched,
             nodes_schedulable,
@@ -136,6 +136,7 @@ impl Worker {
             foreign: self.foreign.clone(),
             rescued_by_sweep: self.queue.rescued_by_sweep(),
             storm: self.preemptions.storm(),
+            arms: self.arms.samples(),
         }
     }
 
@@ -177,7 +178,7 @@ impl Worker {
         let mut all = Vec::with_capacity(pods.len());
         for part in pods.chunks(PARKED_PODS_PER_HOLD) {
             ledger.read(|ledger| {
-                let mut holds = Holds::new(self.profile(), ledger);
+                let mut holds = ArmHolds::new(self, ledger);
                 all.extend(part.iter().map(|pod| self.hold(&mut holds, pod)));
             });
         }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::cycle::Scheduler;
 use crate::io::{BindOutcome, BindRequest, EvictionOutcome, Refusal, RefusalReason};
 use crate::ledger::{Ledger, PodState};
 use crate::model::{AffinityTerm, LabelSelector, Labels, NamespaceScope, Node, Pod, Requirement};

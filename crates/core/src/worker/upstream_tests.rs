@@ -4,7 +4,7 @@
 use super::preemption_tests::{BACKOFF, Bench};
 use super::volume_tests::{Bench as VolumeBench, claimed, newer};
 use super::*;
-use crate::cycle::Decision;
+use crate::cycle::{Decision, Scheduler};
 use crate::io::{BindOutcome, BindRequest, VolumesOutcome};
 use crate::ledger::{Conflict, Ledger, PodState};
 use crate::model::{Node, PersistentVolume};

@@ -1,4 +1,5 @@
 use super::*;
+use crate::cycle::Scheduler;
 use crate::io::{
     BindOutcome, BindRequest, NominateRequest, NominatedNode, Refusal, RefusalReason, VolumeRequest, VolumesOutcome,
 };

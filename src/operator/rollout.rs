@@ -130,7 +130,7 @@ pub(super) fn both(good: &ServedSpec, changed: &ServedSpec, plan: &RolloutPlan) 
 }
 
 /// A pause is for all pods, and at once.
-fn with_mode_of(good: &ServedSpec, changed: &ServedSpec) -> CompiledProfile {
+pub(super) fn with_mode_of(good: &ServedSpec, changed: &ServedSpec) -> CompiledProfile {
     CompiledProfile { mode: changed.compiled.mode, ..good.compiled.clone() }
 }
 

@@ -39,9 +39,9 @@ fn has_two_arms(bench: &Bench) -> bool {
 }
 
 /// A profile whose change is being tried.
-async fn rolling_out(changed: Value) -> Bench {
+async fn rolling_out(good: Value, changed: Value) -> Bench {
     let mut bench = Bench::new().await;
-    bench.list(&[("batch", 1, 1, json!({}))]).await;
+    bench.list(&[("batch", 1, 1, good)]).await;
     bench.serves("batch", &["batch"]).await;
     bench.edit("batch", 1, 2, changed).await;
     until("both arms", || has_two_arms(&bench)).await;
@@ -66,7 +66,8 @@ const KINDS: [&str; 3] = ["Ready", "Accepted", "Reconciling"];
 
 #[tokio::test]
 async fn a_change_whose_pods_fare_worse_is_broken_off_and_the_last_good_spec_places_them() {
-    let mut bench = rolling_out(nowhere()).await;
+    // The end of its pause holds for all pods, and stays.
+    let mut bench = rolling_out(json!({"mode": "Paused"}), nowhere()).await;
     let running = ["Ready=True/Serving", "Accepted=True/Accepted", "Reconciling=True/RollingOut"];
     assert_eq!(bench.conditions("batch", &KINDS).await, running);
     let status = bench.status("batch").await;
@@ -100,7 +101,7 @@ async fn a_change_whose_pods_fare_worse_is_broken_off_and_the_last_good_spec_pla
 
 #[tokio::test]
 async fn a_change_whose_pods_fare_as_well_takes_over_and_is_the_last_good_spec() {
-    let mut bench = rolling_out(packing()).await;
+    let mut bench = rolling_out(json!({}), packing()).await;
     let before = bench.status("batch").await.last_good_revision;
     pods(&bench, 0, 20);
     wait_phase(&mut bench, RolloutPhase::Complete).await;
@@ -119,7 +120,7 @@ async fn a_change_whose_pods_fare_as_well_takes_over_and_is_the_last_good_spec()
 
 #[tokio::test]
 async fn a_rollout_outlives_a_change_of_leader_and_ends_with_a_change_of_the_spec() {
-    let mut bench = rolling_out(nowhere()).await;
+    let mut bench = rolling_out(json!({}), nowhere()).await;
     let began = bench.status("batch").await.rollout.unwrap().started_at;
     let told = serde_json::to_value(bench.status("batch").await).unwrap();
     let mut bench = bench.restarted().await;

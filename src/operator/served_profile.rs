@@ -113,10 +113,14 @@ impl ServedProfile {
         }
     }
 
+    /// Puts the last good spec in force again, with the mode of the one that was tried: that has held for all pods.
     fn refuse_if_aborted(&mut self) {
-        if let Some(error) = self.rollout.as_ref().and_then(Rollout::refusal) {
-            self.compiled = CompiledSpec::refused(error, self.good.as_ref());
-        }
+        let Some(error) = self.rollout.as_ref().and_then(Rollout::refusal) else { return };
+        let back = self.good.as_ref().map(|good| match &self.compiled.served {
+            Some(changed) => ServedSpec { compiled: rollout::with_mode_of(good, changed), ..good.clone() },
+            None => good.clone(),
+        });
+        self.compiled = CompiledSpec::refused(error, back.as_ref());
     }
 
     fn is_rolling_out(&self) -> bool {

@@ -376,7 +376,9 @@ impl Inner {
     }
 
     pub(crate) fn edit_profile(&mut self, profile: usize, spec: u64, now: Instant) {
-        self.set_spec(profile, self.spec_of(profile, spec), now);
+        let mut spec = self.spec_of(profile, spec);
+        self.roll_out(&mut spec);
+        self.set_spec(profile, spec, now);
     }
 
     pub(crate) fn set_spec(&mut self, profile: usize, spec: Value, now: Instant) {

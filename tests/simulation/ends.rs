@@ -91,7 +91,9 @@ impl Inner {
             let conditions = profile.value.pointer("/status/conditions").and_then(Value::as_array);
             let ready = conditions.and_then(|all| all.iter().find(|one| one["type"] == "Ready"));
             let observed = profile.value.pointer("/status/observedGeneration");
-            if ready.is_none_or(|ready| ready["status"] != "True")
+            // A changed spec whose pods fared worse is not in force, and says so.
+            let aborted = conditions.is_some_and(|all| all.iter().any(|one| one["reason"] == "RolloutAborted"));
+            if ready.is_none_or(|ready| ready["status"] != "True" && !aborted)
                 || observed != Some(&profile.value["metadata"]["generation"])
             {
                 wrong.push(("L4", format!("profile {}: {ready:?}, {observed:?}", profile.text("/metadata/name"))));

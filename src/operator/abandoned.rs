@@ -30,7 +30,11 @@ pub(super) async fn run(cx: Context, stop: CancellationToken) {
 }
 
 async fn look(cx: &Context, seen: &mut Seen) {
-    for pod in seen.due(cx.engine.abandoned()) {
+    // A profile that gets its name may have no worker yet.
+    let Some(granted) = cx.board.lock().granted.clone() else { return };
+    let mut abandoned = cx.engine.abandoned();
+    abandoned.retain(|pod| !granted.contains(&pod.scheduler_name));
+    for pod in seen.due(abandoned) {
         // What no object reports was decided here.
         let is_ours = match &pod.nominated_node {
             None => Ok(true),
@@ -137,7 +141,12 @@ mod tests {
             })
         };
         let mut seen = Seen::default();
-        look(&cx, &mut seen).await;
+        let served = nominated("ours", None).scheduler_name;
+        for granted in [None, None, Some([served].into()), Some([].into())] {
+            cx.board.lock().granted = granted;
+            look(&cx, &mut seen).await;
+            assert_eq!(kept_for(), ["ours", "theirs"], "profiles are not read, or the name is a profile's");
+        }
         assert_eq!(kept_for(), ["ours", "theirs"], "workers may be about to start");
         look(&cx, &mut seen).await;
         assert_eq!(kept_for(), ["theirs"]);

@@ -11,7 +11,7 @@ use berth_cluster::lease::{Gate, LeaseState};
 use berth_core::model::Str;
 use berth_extender::ObjectStore;
 use berth_runtime::Engine;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What the operator's parts share. Cheap to clone.
@@ -53,6 +53,8 @@ pub(super) struct Posted {
     pub(super) watches: Vec<Arc<Fed>>,
     /// Pods that nobody looks at, as of the last look.
     pub(super) orphans: Arc<[Orphans]>,
+    /// The scheduler names that profiles get; `None` before the profiles are read.
+    pub(super) granted: Option<BTreeSet<Str>>,
     /// The routes in force.
     pub(super) routes: Vec<RouteClaim>,
     /// How they fare, as of the last look.

@@ -4,6 +4,7 @@ use super::claims::{Grant, NameState};
 use super::denials::Permission;
 use super::extenders::ExtenderFacts;
 use super::observed_spec::ServedSpec;
+use super::rollout::{Plan, Rollout};
 use super::routes::RouteFacts;
 use super::status::{Around, Facts, Numbers, WorkerFacts, status};
 use super::status_tests::{Scene, at};
@@ -19,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::process::{Command, Stdio};
 use std::thread;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// A profile as the API server shows it, and what kstatus and Argo CD are to say of it.
 struct Row {
@@ -101,6 +102,24 @@ fn of_refusals(scene: &Scene) -> Vec<Row> {
         ),
         row("reserved name", &Facts { grant: &reserved, ..scene.facts() }, REFUSED),
         row("too many", &Facts { grant: &Grant::TooMany, serving: None, ..scene.facts() }, REFUSED),
+    ]
+}
+
+/// A changed spec that is tried on a share of the pods: tools wait until it serves all of them, or is refused.
+fn of_rollouts(scene: &Scene) -> Vec<Row> {
+    let spec = serde_json::from_value(json!({"rollout": {}})).unwrap();
+    let compiled = CompiledProfile { bind_timeout: Duration::from_secs(1), ..scene.served.compiled.clone() };
+    let changed = ServedSpec { compiled, rollout: berth_profile::rollout(&spec).unwrap(), ..scene.served.clone() };
+    let good = ServedSpec { generation: 6, last_good: true, ..scene.served.clone() };
+    let Plan::Tried(rollout) = Rollout::plan(&changed, Some(&good), None, at(1)) else { panic!("it is not tried") };
+    let trying = || Facts { serving: Some(&changed), rollout: Some(&rollout), stable: Some(6), ..scene.facts() };
+    let error = CompileError { reason: Accepted::RolloutAborted, ..scene.error.clone() };
+    let aborted = Facts { refused: Some(&error), serving: Some(&good), rollout: Some(&rollout), ..scene.facts() };
+    let failed = WorkerFacts::Failed("boom".into());
+    vec![
+        row("is being rolled out", &trying(), GOES_ON),
+        row("its worker fails meanwhile", &Facts { worker: failed, ..trying() }, BROKEN),
+        row("broken off", &aborted, REFUSED),
     ]
 }
 
@@ -239,7 +258,7 @@ fn judge(rows: &[Row]) -> Vec<[String; 2]> {
 #[test]
 fn kstatus_and_argo_cd_judge_the_statuses_of_every_reason_as_documented() {
     let scene = Scene::new();
-    let rows: Vec<Row> = [of_workers, of_refusals, of_surroundings, of_results, of_extenders, of_routes]
+    let rows: Vec<Row> = [of_workers, of_refusals, of_rollouts, of_surroundings, of_results, of_extenders, of_routes]
         .iter()
         .flat_map(|rows| rows(&scene))
         .collect();

@@ -198,7 +198,7 @@ impl Reconciler {
             && profile.observed.uid == observed.uid
         {
             if profile.observed.generation == observed.generation {
-                profile.observed = observed;
+                profile.renew(observed, now);
             } else {
                 profile.see(observed, now);
             }
@@ -283,11 +283,11 @@ impl Reconciler {
 
     /// Looks how far rollouts are; one that ends brings other profiles to the workers.
     pub(super) fn tend_rollouts(&mut self) {
-        let (workers, now) = (self.cx.engine.workers(), self.now_on_wall());
+        let (workers, clock) = (self.cx.engine.workers(), self.cx.engine.clock());
         let mut ended = false;
         for (name, profile) in &mut self.profiles {
             if let Some(view) = workers.get(name)
-                && profile.tend_rollout(view, now)
+                && profile.tend_rollout(view, clock)
             {
                 ended = true;
                 announce::rollout_ended(&self.cx, profile);
@@ -309,7 +309,11 @@ impl Reconciler {
         self.incumbents = Some(self.grants.iter().flat_map(served).collect());
         let routed = |(name, profile): (&Str, &ServedProfile)| profile.route_claim(self.grants.get(name)?);
         let routes = self.profiles.iter().filter_map(routed).collect();
-        self.cx.board.lock().routes = routes;
+        {
+            let mut board = self.cx.board.lock();
+            board.routes = routes;
+            board.granted = self.incumbents.as_ref().map(|names| names.keys().cloned().collect());
+        }
         let (none, mut conflicts) = (Grant::NOTHING, Vec::new());
         for (name, profile) in &mut self.profiles {
             let grant = self.grants.get(name).unwrap_or(&none);
@@ -349,11 +353,11 @@ impl Reconciler {
 
     /// Returns whether all went well.
     async fn save_unsaved(&mut self) -> bool {
-        for profile in self.profiles.values_mut().filter(|profile| profile.unsaved) {
-            let ObservedSpec { name, uid, generation, spec: Ok(spec), .. } = &profile.observed else { continue };
-            let Ok(spec) = serde_json::to_value(spec) else { continue };
-            match tokio::time::timeout(SAVE_TIMEOUT, self.revisions.save(name, uid, *generation, &spec)).await {
-                Ok(Ok(_)) => profile.unsaved = false,
+        for profile in self.profiles.values_mut() {
+            let Some((generation, spec)) = &profile.unsaved else { continue };
+            let ObservedSpec { name, uid, .. } = &profile.observed;
+            match tokio::time::timeout(SAVE_TIMEOUT, self.revisions.save(name, uid, *generation, spec)).await {
+                Ok(Ok(_)) => profile.unsaved = None,
                 Ok(Err(fault)) => {
                     tracing::warn!(profile = &**name, error = %fault, "last good spec not kept");
                     self.cx.denials.note_fault(&fault);

@@ -1,7 +1,7 @@
 //! The rollout of a changed spec: whether there is one, how far it is, and when it ends. Pure.
 //!
 //! What is decided is in the profile's status: the next leader goes on from there. Only the counts begin anew, so that a hand-over may make a
-//! rollout longer and never ends one.
+//! rollout longer.
 
 use super::observed_spec::ServedSpec;
 use berth_api::conditions::Accepted;
@@ -22,6 +22,8 @@ pub(super) struct Rollout {
     pub(super) began: Timestamp,
     /// What the worker has counted last.
     samples: ArmSamples,
+    /// What an earlier process said of its end.
+    told: Option<RolloutStatus>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,7 +40,7 @@ pub(super) enum Phase {
 pub(super) enum Plan {
     /// It serves all pods at once.
     AtOnce,
-    Tried(Rollout),
+    Tried(Box<Rollout>),
     /// It cannot be tried.
     Refused(CompileError),
 }
@@ -52,16 +54,29 @@ impl Rollout {
         before: Option<&RolloutStatus>,
         now: Timestamp,
     ) -> Plan {
-        let Some(good) = good.filter(|good| changed.rollout.is_some() && good.generation != changed.generation) else {
-            return Plan::AtOnce;
-        };
-        if good.compiled == changed.compiled && good.extenders == changed.extenders && good.route == changed.route {
+        let Some(plan) = &changed.rollout else { return Plan::AtOnce };
+        let told = before.filter(|told| told.generation == changed.generation);
+        let began = told.and_then(|told| told.started_at.as_ref()).map_or(now, |time| time.0);
+        let tried =
+            |phase, told| Self { generation: changed.generation, phase, began, samples: ArmSamples::default(), told };
+        // How it ended is not asked again, also where the last good spec is lost.
+        let ended = told.and_then(|told| match told.phase? {
+            RolloutPhase::Complete => Some(tried(Phase::Complete, Some(told.clone()))),
+            RolloutPhase::Aborted => Some(tried(Phase::Aborted(told.message.clone()), Some(told.clone()))),
+            RolloutPhase::Running => None,
+        });
+        if let Some(ended) = ended {
+            return Plan::Tried(Box::new(ended));
+        }
+        let Some(good) = good.filter(|good| good.generation != changed.generation) else { return Plan::AtOnce };
+        let before = with_mode_of(good, changed);
+        let same_route = good.route == changed.route;
+        if before == changed.compiled && good.extenders == changed.extenders && same_route {
             return Plan::AtOnce;
         }
-        let differs = not_for_rollout(&with_mode_of(good, changed), &changed.compiled);
-        let routes = (good.route != changed.route).then_some("spec.namespaces.route");
+        let routes = (!same_route).then_some("spec.namespaces.route");
         let extends = (good.extenders != changed.extenders).then_some("spec.extenders");
-        if let Some(field) = differs.or(routes).or(extends) {
+        if let Some(field) = not_for_rollout(&before, &changed.compiled).or(routes).or(extends) {
             return Plan::Refused(CompileError {
                 reason: Accepted::InvalidArgs,
                 field: "spec.rollout".to_owned(),
@@ -69,25 +84,18 @@ impl Rollout {
                 fix: format!("change {field} without spec.rollout first, or leave it as it was"),
             });
         }
-        let told = before.filter(|told| told.generation == changed.generation);
-        let began = told.and_then(|told| told.started_at.as_ref()).map_or(now, |time| time.0);
-        let phase = match told.and_then(|told| Some((told.phase?, &told.message))) {
-            Some((RolloutPhase::Complete, _)) => Phase::Complete,
-            Some((RolloutPhase::Aborted, why)) => Phase::Aborted(why.clone()),
-            Some((RolloutPhase::Running, _)) | None => Phase::Running(String::new()),
-        };
-        Plan::Tried(Self { generation: changed.generation, phase, began, samples: ArmSamples::default() })
+        Plan::Tried(Box::new(tried(takes_over(plan), None)))
     }
 
     pub(super) fn is_running(&self) -> bool {
         matches!(self.phase, Phase::Running(_))
     }
 
-    /// Takes in what the worker has counted by `now`. Returns whether the rollout has ended.
-    pub(super) fn take(&mut self, plan: &RolloutPlan, samples: &ArmSamples, now: Timestamp) -> bool {
+    /// Takes in what the worker has `counted` for so long by `now`. Returns whether the rollout has ended.
+    pub(super) fn take(&mut self, plan: &RolloutPlan, samples: &ArmSamples, counted: Duration, now: Timestamp) -> bool {
         self.samples = *samples;
         let lasted = Duration::try_from(now.duration_since(self.began)).unwrap_or_default();
-        self.phase = judge(plan, samples, lasted);
+        self.phase = judge(plan, samples, lasted, counted);
         !self.is_running()
     }
 
@@ -106,12 +114,15 @@ impl Rollout {
     }
 
     pub(super) fn status(&self) -> RolloutStatus {
+        if let Some(told) = &self.told {
+            return told.clone();
+        }
         let (phase, message) = match &self.phase {
             Phase::Running(waits) => (RolloutPhase::Running, waits.clone()),
             Phase::Complete => (RolloutPhase::Complete, String::new()),
             Phase::Aborted(why) => (RolloutPhase::Aborted, why.clone()),
         };
-        let counts = self.samples != ArmSamples::default();
+        let counts = self.samples.since.is_some();
         RolloutStatus {
             generation: self.generation,
             phase: Some(phase),
@@ -134,48 +145,61 @@ pub(super) fn with_mode_of(good: &ServedSpec, changed: &ServedSpec) -> CompiledP
     CompiledProfile { mode: changed.compiled.mode, ..good.compiled.clone() }
 }
 
-/// Compares both arms after `lasted`.
-fn judge(plan: &RolloutPlan, samples: &ArmSamples, lasted: Duration) -> Phase {
-    let ArmSamples { stable, canary } = samples;
-    let enough = |count: fn(&ArmSample) -> u64| [stable, canary].into_iter().all(|arm| count(arm) >= plan.min_pods);
-    let window = shown(plan.window);
-    if enough(|arm| arm.tried) {
-        let (theirs, own) = (unschedulable(stable), unschedulable(canary));
-        if own > theirs + plan.unschedulable_percent_over as f64 {
-            let text = format!(
-                "{own:.1}% of {} pods of the changed spec fitted nowhere within {window}, and {theirs:.1}% of {} others: more than {} points over (abort.unschedulablePercentOver)",
-                canary.tried, stable.tried, plan.unschedulable_percent_over
-            );
-            return Phase::Aborted(text);
-        }
-    }
-    if enough(|arm| arm.placed) {
-        let (theirs, own) = (mean_pending(stable), mean_pending(canary));
-        if own > theirs + plan.pending_over {
-            let text = format!(
-                "{} pods of the changed spec waited {} on average within {window}, and {} others {}: more than {} over (abort.pendingOver)",
-                canary.placed,
-                shown(own),
-                stable.placed,
-                shown(theirs),
-                shown(plan.pending_over)
-            );
-            return Phase::Aborted(text);
-        }
+/// Compares both arms after `lasted`; this leader has `counted` for so long.
+fn judge(plan: &RolloutPlan, samples: &ArmSamples, lasted: Duration, counted: Duration) -> Phase {
+    let arms = [&samples.stable, &samples.canary];
+    let enough = |count: fn(&ArmSample) -> u64| arms.into_iter().all(|arm| count(arm) >= plan.min_pods);
+    let worse = enough(|arm| arm.tried).then(|| fits_less(plan, samples)).flatten();
+    let worse = worse.or_else(|| enough(|arm| arm.placed).then(|| waits_longer(plan, samples)).flatten());
+    if let Some(why) = worse {
+        return Phase::Aborted(why);
     }
     if lasted < plan.duration {
-        return Phase::Running(format!(
-            "the changed spec takes over after {}, unless its pods fare worse",
-            shown(plan.duration)
-        ));
+        return takes_over(plan);
     }
-    if canary.tried < plan.min_pods {
+    // What the last leader has counted is not known: nobody takes over by the first seconds of a new one.
+    if !enough(|arm| arm.tried) || counted < plan.window.min(plan.duration) {
         // Without a count: it would be a new status each time.
-        let text =
-            format!("the changed spec takes over once it has tried {} pods within {window} (minPods)", plan.min_pods);
+        let (window, pods) = (shown(plan.window), plan.min_pods);
+        let text = format!("the changed spec takes over once both have tried {pods} pods within {window} (minPods)");
         return Phase::Running(text);
     }
     Phase::Complete
+}
+
+fn takes_over(plan: &RolloutPlan) -> Phase {
+    let after = shown(plan.duration);
+    Phase::Running(format!("the changed spec takes over after {after}, unless its pods fare worse"))
+}
+
+/// Says so if more pods of the changed spec fitted nowhere than may.
+fn fits_less(plan: &RolloutPlan, ArmSamples { stable, canary, .. }: &ArmSamples) -> Option<String> {
+    let (theirs, own) = (unschedulable(stable), unschedulable(canary));
+    (own > theirs + plan.unschedulable_percent_over as f64).then(|| {
+        format!(
+            "{own:.1}% of {} pods of the changed spec fitted nowhere within {}, and {theirs:.1}% of {} others: more than {} points over (abort.unschedulablePercentOver)",
+            canary.tried,
+            shown(plan.window),
+            stable.tried,
+            plan.unschedulable_percent_over
+        )
+    })
+}
+
+/// Says so if pods of the changed spec waited longer than they may.
+fn waits_longer(plan: &RolloutPlan, ArmSamples { stable, canary, .. }: &ArmSamples) -> Option<String> {
+    let (theirs, own) = (mean_pending(stable), mean_pending(canary));
+    (own > theirs + plan.pending_over).then(|| {
+        format!(
+            "{} pods of the changed spec waited {} on average within {}, and {} others {}: more than {} over (abort.pendingOver)",
+            canary.placed,
+            shown(own),
+            shown(plan.window),
+            stable.placed,
+            shown(theirs),
+            shown(plan.pending_over)
+        )
+    })
 }
 
 /// In percent of the pods that were tried.
@@ -228,7 +252,7 @@ mod tests {
         let changed = json!({"preset": "BinPack", "rollout": {"minPods": 10}});
         let plan = served(5, changed.clone()).rollout.unwrap();
         let Plan::Tried(rollout) = begun(json!({}), changed, None) else { panic!("not tried") };
-        (rollout, plan)
+        (*rollout, plan)
     }
 
     /// Pods that were tried, of which so many fitted nowhere; the others waited so long.
@@ -237,12 +261,18 @@ mod tests {
         ArmSample { tried, refused, placed, waited: waited * placed as u32 }
     }
 
+    fn both_arms(stable: ArmSample, canary: ArmSample) -> ArmSamples {
+        ArmSamples { stable, canary, since: Some(berth_core::model::Time::ZERO) }
+    }
+
     #[test]
     fn a_changed_spec_is_tried_if_it_says_so_and_there_is_a_good_one() {
         let changed = json!({"preset": "BinPack", "rollout": {}});
         assert!(matches!(begun(json!({}), changed.clone(), None), Plan::Tried(one) if one.is_running()));
         assert_eq!(begun(json!({}), json!({"preset": "BinPack"}), None), Plan::AtOnce);
         assert_eq!(begun(json!({}), json!({"rollout": {}}), None), Plan::AtOnce, "it decides as the good one");
+        let paused = json!({"mode": "Paused", "rollout": {}});
+        assert_eq!(begun(json!({}), paused, None), Plan::AtOnce, "a pause decides nothing");
         assert_eq!(Rollout::plan(&served(1, changed.clone()), None, None, at(0)), Plan::AtOnce, "it is the first");
         assert_eq!(Rollout::plan(&served(4, changed), Some(&served(4, json!({}))), None, at(0)), Plan::AtOnce);
     }
@@ -275,15 +305,20 @@ mod tests {
         let (mut rollout, plan) = tried();
         let changed = json!({"preset": "BinPack", "rollout": {"minPods": 10}});
         let goes_on = |rollout: &Rollout| match begun(json!({}), changed.clone(), Some(&rollout.status())) {
-            Plan::Tried(next) => next,
+            Plan::Tried(next) => *next,
             other => panic!("{other:?}"),
         };
-        assert!(!rollout.take(&plan, &ArmSamples::default(), at(3)));
+        assert!(!rollout.take(&plan, &ArmSamples::default(), MINUTE, at(3)));
         let next = goes_on(&rollout);
         assert_eq!((next.is_running(), next.began), (true, at(0)));
-        let worse = ArmSamples { stable: sample(100, 0, MINUTE), canary: sample(10, 10, MINUTE) };
-        assert!(rollout.take(&plan, &worse, at(3)));
-        assert_eq!(goes_on(&rollout).phase, rollout.phase, "an aborted generation is not tried again");
+        let worse = both_arms(sample(100, 0, MINUTE), sample(10, 10, MINUTE));
+        assert!(rollout.take(&plan, &worse, MINUTE, at(3)));
+        let next = goes_on(&rollout);
+        assert_eq!(next.phase, rollout.phase, "an aborted generation is not tried again");
+        assert_eq!(next.status(), rollout.status(), "it says what was counted");
+        let told = rollout.status();
+        let lost = Rollout::plan(&served(5, changed.clone()), None, Some(&told), at(9));
+        assert!(matches!(lost, Plan::Tried(one) if one.phase == rollout.phase), "also where no good one is known");
         let told = RolloutStatus { generation: 3, ..rollout.status() };
         let Plan::Tried(other) = begun(json!({}), changed.clone(), Some(&told)) else { panic!("not tried") };
         assert!(other.is_running(), "another generation is");
@@ -292,7 +327,7 @@ mod tests {
     #[test]
     fn pods_that_fit_nowhere_more_often_break_it_off() {
         let (_, plan) = tried();
-        let judged = |stable, canary| judge(&plan, &ArmSamples { stable, canary }, MINUTE);
+        let judged = |stable, canary| judge(&plan, &both_arms(stable, canary), MINUTE, MINUTE);
         let none = Duration::ZERO;
         assert!(
             matches!(judged(sample(100, 10, none), sample(100, 15, none)), Phase::Running(_)),
@@ -310,9 +345,7 @@ mod tests {
     #[test]
     fn pods_that_wait_longer_break_it_off() {
         let (_, plan) = tried();
-        let judged = |theirs, own| {
-            judge(&plan, &ArmSamples { stable: sample(20, 0, theirs), canary: sample(20, 0, own) }, MINUTE)
-        };
+        let judged = |theirs, own| judge(&plan, &both_arms(sample(20, 0, theirs), sample(20, 0, own)), MINUTE, MINUTE);
         assert!(matches!(judged(MINUTE, MINUTE + plan.pending_over), Phase::Running(_)));
         let Phase::Aborted(why) = judged(MINUTE, MINUTE * 2) else { panic!("it goes on") };
         assert_eq!(
@@ -324,11 +357,16 @@ mod tests {
     #[test]
     fn it_is_complete_when_the_time_is_over_and_enough_pods_were_tried() {
         let (mut rollout, plan) = tried();
-        let samples = |own| ArmSamples { stable: sample(100, 0, MINUTE), canary: sample(own, 0, MINUTE) };
-        assert!(!rollout.take(&plan, &samples(50), at(29)));
-        assert!(!rollout.take(&plan, &samples(9), at(31)));
+        let samples = |others, own| both_arms(sample(others, 0, MINUTE), sample(own, 0, MINUTE));
+        assert!(!rollout.take(&plan, &samples(50, 50), MINUTE * 29, at(29)));
+        assert!(!rollout.take(&plan, &samples(100, 9), MINUTE * 31, at(31)));
         assert!(rollout.status().message.ends_with("(minPods)"), "{:?}", rollout.status());
-        assert!(rollout.take(&plan, &samples(10), at(32)));
+        assert!(!rollout.take(&plan, &samples(9, 100), MINUTE * 31, at(31)), "there is nothing to compare it with");
+        assert!(
+            !rollout.take(&plan, &samples(100, 10), MINUTE * 9, at(32)),
+            "another leader has counted for no window"
+        );
+        assert!(rollout.take(&plan, &samples(100, 10), MINUTE * 10, at(32)));
         let status = rollout.status();
         assert_eq!((status.phase, status.generation), (Some(RolloutPhase::Complete), 5));
         assert_eq!(status.canary.unwrap().mean_pending_ms, 60_000);

@@ -5,6 +5,7 @@ use berth_api::{RolloutPhase, SchedulerProfileStatus};
 use berth_core::ledger::Ledger;
 use berth_core::model::Pod;
 use berth_core::testing::{node, pending_pod};
+use berth_core::worker::WorkerSnapshot;
 use berth_testing::until;
 use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
@@ -35,7 +36,9 @@ fn placed(bench: &Bench) -> usize {
 }
 
 fn has_two_arms(bench: &Bench) -> bool {
-    bench.cx.engine.worker("batch").is_some_and(|view| view.profile.canary.is_some() && view.snapshot.is_some())
+    let counts = |snapshot: &WorkerSnapshot| snapshot.arms.as_ref().is_some_and(|arms| arms.samples.since.is_some());
+    let view = bench.cx.engine.worker("batch");
+    view.is_some_and(|view| view.profile.canary.is_some() && view.snapshot.as_deref().is_some_and(counts))
 }
 
 /// A profile whose change is being tried.
@@ -82,7 +85,7 @@ async fn a_change_whose_pods_fare_worse_is_broken_off_and_the_last_good_spec_pla
     let (object, note) = bench.events("RolloutAborted", 1).await.remove(0);
     assert!(object == "batch" && note.contains("fitted nowhere"), "{object}: {note}");
     assert!(!has_two_arms(&bench));
-    // Nor does another leader try it again: the status tells it.
+    // Nor does another leader try it again: the status tells it, and goes on telling it.
     let told = serde_json::to_value(bench.status("batch").await).unwrap();
     let mut bench = bench.restarted().await;
     let mut known = serde_json::to_value(self::object("batch", 1, 2, &nowhere()).0.unwrap()).unwrap();
@@ -92,10 +95,15 @@ async fn a_change_whose_pods_fare_worse_is_broken_off_and_the_last_good_spec_pla
     bench.reconciler.take(Ok(Event::InitDone));
     bench.serves("batch", &["batch"]).await;
     assert_eq!(bench.conditions("batch", &KINDS).await, aborted);
+    assert_eq!(bench.status("batch").await.rollout, Some(rollout));
     // Only another spec is.
     bench.edit("batch", 1, 3, json!({"preset": "BinPack"})).await;
     let serving = ["Ready=True/Serving", "Accepted=True/Accepted", "Reconciling=False/Settled"];
-    assert_eq!(bench.conditions("batch", &KINDS).await, serving);
+    let limit = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while bench.conditions("batch", &KINDS).await != serving {
+        assert!(std::time::Instant::now() < limit, "{:?}", bench.conditions("batch", &KINDS).await);
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
     assert_eq!(bench.status("batch").await.rollout, None);
 }
 

@@ -10,11 +10,12 @@ use super::routes::{self, RouteClaim};
 use super::shadow_status;
 use super::status::{Around, Facts, Numbers, WorkerFacts, numbers, refusal, status};
 use super::status_writer::NextWrite;
-use berth_api::{SchedulerProfileStatus, conditions::Ready};
+use berth_api::{RolloutPhase, SchedulerProfileStatus, conditions::Ready};
 use berth_core::model::{Str, Time};
 use berth_core::profile::CompiledProfile;
-use berth_runtime::{WorkerState, WorkerView};
+use berth_runtime::{Clock, WorkerState, WorkerView};
 use k8s_openapi::jiff::Timestamp;
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -65,8 +66,8 @@ pub(super) struct ServedProfile {
     pub(super) foreign: ForeignScheduler,
     /// How far the present spec is, if it is tried before it serves all pods.
     pub(super) rollout: Option<Rollout>,
-    /// Whether the present spec is good and was not yet kept as the last good one.
-    pub(super) unsaved: bool,
+    /// The last good spec with its generation, if it was not kept yet.
+    pub(super) unsaved: Option<(i64, Value)>,
     pub(super) next_write: NextWrite,
 }
 
@@ -83,7 +84,7 @@ impl ServedProfile {
             conflicts: Vec::new(),
             news: None,
             foreign: ForeignScheduler::default(),
-            unsaved: false,
+            unsaved: None,
             next_write: NextWrite::default(),
         };
         profile.plan_rollout(now);
@@ -94,8 +95,17 @@ impl ServedProfile {
     pub(super) fn see(&mut self, observed: ObservedSpec, now: Timestamp) {
         self.observed = observed;
         self.compiled = CompiledSpec::of(&self.observed, self.good.as_ref());
-        self.unsaved = false;
         self.plan_rollout(now);
+    }
+
+    /// Takes in the same generation with another status, which may be the last one of the leader before: how a rollout ended holds.
+    pub(super) fn renew(&mut self, observed: ObservedSpec, now: Timestamp) {
+        self.observed = observed;
+        let told = self.observed.status.as_ref().and_then(|status| status.rollout.as_ref());
+        let ended = told.is_some_and(|told| told.phase.is_some_and(|phase| phase != RolloutPhase::Running));
+        if ended && self.is_rolling_out() {
+            self.plan_rollout(now);
+        }
     }
 
     /// Finds out whether the present spec is tried before it serves all pods, and how far that is.
@@ -106,7 +116,7 @@ impl ServedProfile {
         match Rollout::plan(changed, self.good.as_ref(), before, now) {
             Plan::AtOnce => {}
             Plan::Tried(rollout) => {
-                self.rollout = Some(rollout);
+                self.rollout = Some(*rollout);
                 self.refuse_if_aborted();
             }
             Plan::Refused(error) => self.compiled = CompiledSpec::refused(error, self.good.as_ref()),
@@ -127,18 +137,20 @@ impl ServedProfile {
         self.rollout.as_ref().is_some_and(Rollout::is_running)
     }
 
-    /// Takes in what its worker has counted of both arms by `now`. Returns whether the rollout has ended by that.
-    pub(super) fn tend_rollout(&mut self, view: &WorkerView, now: Timestamp) -> bool {
-        let plan = self.compiled.served.as_ref().and_then(|changed| changed.rollout.as_ref());
-        let (Some(rollout), Some(plan)) = (self.rollout.as_mut().filter(|one| one.is_running()), plan) else {
+    /// Takes in what its worker has counted of both arms. Returns whether the rollout has ended by that.
+    pub(super) fn tend_rollout(&mut self, view: &WorkerView, clock: Clock) -> bool {
+        let changed = self.compiled.served.as_ref().filter(|_| self.is_rolling_out());
+        let Some((changed, plan)) = changed.and_then(|changed| Some((changed, changed.rollout.as_ref()?))) else {
             return false;
         };
-        // The worker may not have taken up both yet.
-        let changed = self.compiled.served.as_ref().map(|changed| &changed.compiled);
-        let tries = view.profile.canary.as_ref().map(|canary| &*canary.profile);
-        let samples = view.snapshot.as_ref().and_then(|snapshot| snapshot.arms.as_ref());
-        let Some(samples) = samples.filter(|_| tries.is_some() && tries == changed) else { return false };
-        let ended = rollout.take(plan, samples, now);
+        let now = clock.now();
+        let works = view.is_running() && hung_since(view.busy_since, now).is_none();
+        let arms = view.snapshot.as_ref().and_then(|snapshot| snapshot.arms.as_ref()).filter(|_| works);
+        // What it shows may be of the spec that it tried before.
+        let Some(arms) = arms.filter(|arms| *arms.canary == changed.compiled) else { return false };
+        let counted = arms.samples.since.map_or(Duration::ZERO, |since| now.since(since));
+        let rollout = self.rollout.as_mut();
+        let ended = rollout.is_some_and(|rollout| rollout.take(plan, &arms.samples, counted, clock.on_wall(now)));
         self.refuse_if_aborted();
         ended
     }
@@ -168,7 +180,8 @@ impl ServedProfile {
             let served = self.compiled.served.as_ref();
             if self.good.as_ref().is_none_or(|good| good.generation != generation) {
                 self.good = served.map(|served| ServedSpec { last_good: true, ..served.clone() });
-                self.unsaved = true;
+                let spec = self.observed.spec.as_ref().ok().and_then(|spec| serde_json::to_value(spec).ok());
+                self.unsaved = spec.map(|spec| (generation, spec));
             }
         }
         let refused = refusal(self.compiled.refused.as_ref(), grant).map(|(_, text)| text);
@@ -255,7 +268,9 @@ impl ServedProfile {
         let served = self.serving(grant).filter(|_| !grant.served().is_empty());
         let numbers = view.and_then(|view| {
             let snapshot = view.snapshot.as_ref()?;
-            let numbers = numbers(snapshot, view.profile.sampling, around.clock.on_wall(view.started_at));
+            // Of the spec whose other settings the status shows.
+            let sampling = view.profile.canary.as_ref().map_or(view.profile.sampling, |canary| canary.profile.sampling);
+            let numbers = numbers(snapshot, sampling, around.clock.on_wall(view.started_at));
             let shadow = view.shadow.as_ref().map(|shadow| shadow_status::of(shadow, around.clock));
             Some(Numbers { shadow, ..numbers })
         });
@@ -338,7 +353,7 @@ pub(super) fn abandoned_names(deleted: &ServedProfile, served_by_others: &[Str])
 mod tests {
     use super::super::claims::grant;
     use super::*;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     fn observed(generation: i64, spec: &Value) -> ObservedSpec {
         let metadata = json!({"name": "batch", "uid": "u", "generation": generation, "resourceVersion": "1"});

@@ -208,7 +208,9 @@ fn reconciling(facts: &Facts<'_>, settled: bool) -> (Reconciling, String) {
     if !settled {
         return (Reconciling::ApplyingRevision, String::new());
     }
-    let waits = facts.rollout.and_then(|rollout| match &rollout.phase {
+    let works = matches!(facts.worker, WorkerFacts::Running(_)) && !facts.deleting;
+    let tries = works && facts.serving.is_some_and(|serving| !serving.last_good);
+    let waits = facts.rollout.filter(|_| tries).and_then(|rollout| match &rollout.phase {
         Phase::Running(waits) => Some(waits.clone()),
         Phase::Complete | Phase::Aborted(_) => None,
     });

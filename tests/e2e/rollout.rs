@@ -30,6 +30,17 @@ impl World {
         seen.unwrap_or_else(|error| panic!("{error}: {last}"))
     }
 
+    /// Waits until pods are counted for both.
+    fn counts(&self) {
+        let counted = || {
+            let profile = self.profile_now();
+            let rollout = &profile["status"]["rollout"];
+            let newest = rollout["generation"] == profile["metadata"]["generation"];
+            Ok((newest && rollout["stable"].is_object()).then_some(()))
+        };
+        self.plane.wait_for("pods to be counted", LATER, counted).unwrap();
+    }
+
     fn is(&self, kind: &str, status: &str, reason: &str) {
         let message = self.reason(kind, reason);
         assert_eq!(message.0, status, "{kind}: {message:?}");
@@ -48,6 +59,7 @@ fn a_change_decides_for_its_share_is_broken_off_when_its_pods_fare_worse_and_tak
     world.change(&json!({"nodes": pool(json!("new")), "rollout": rollout("1h")}));
     world.is("Reconciling", "True", "RollingOut");
     world.phase("Running");
+    world.counts();
     let (_, text) = world.reason("Ready", "Serving");
     assert!(text.ends_with("and generation 2 for 50% of the pods"), "{text}");
     world.made("half");
@@ -64,6 +76,7 @@ fn a_change_decides_for_its_share_is_broken_off_when_its_pods_fare_worse_and_tak
 
     world.change(&json!({"nodes": pool(json!("nowhere")), "rollout": rollout("1h")}));
     world.phase("Running");
+    world.counts();
     world.made("worse");
     let aborted = world.phase("Aborted");
     assert!(aborted["message"].as_str().unwrap().contains("pods of the changed spec fitted nowhere"), "{aborted}");

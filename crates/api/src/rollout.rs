@@ -25,13 +25,14 @@ pub struct Rollout {
     /// Pod: each pod by itself, by its uid. Namespace: all pods of a namespace together, by its name.
     #[serde(default)]
     pub by: RolloutBy,
-    /// How long both decide; 1s to 168h. It takes longer where the changed spec has tried fewer than minPods by then.
+    /// How long both decide; 1s to 168h. It takes longer where one of both has tried fewer than minPods by then.
     #[serde(default = "half_an_hour")]
     pub duration: Duration,
     /// Over how long both are compared; 1s to 24h. Pods count for so long after they were tried.
     #[serde(default = "ten_minutes")]
     pub window: Duration,
-    /// Pods that each of both must have tried within the window before they are compared; 1 to 100,000.
+    /// Pods that each of both must have tried within the window before they are compared, and before the changed spec takes over; 1 to
+    /// 100,000.
     #[serde(default = "fifty")]
     #[schemars(range(min = 1, max = 100_000))]
     pub min_pods: i32,
@@ -68,12 +69,12 @@ pub enum RolloutBy {
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = between("pendingOver", "0s", "24h", "30s"))]
 pub struct RolloutAbort {
-    /// The share of pods that fit nowhere at their first attempt may be so many percentage points higher; 0 to 100, and 100 never breaks
+    /// The share of pods that get no node at their first attempt may be so many percentage points higher; 0 to 100, and 100 never breaks
     /// it off.
     #[serde(default = "five")]
     #[schemars(range(min = 0, max = 100))]
     pub unschedulable_percent_over: i32,
-    /// The mean time that placed pods have waited may be so much longer; 0s to 24h.
+    /// The mean time until a pod is bound may be so much longer; 0s to 24h.
     #[serde(default = "half_a_minute")]
     pub pending_over: Duration,
 }
@@ -149,9 +150,9 @@ pub enum RolloutPhase {
 pub struct RolloutArm {
     /// Pods whose first attempt has ended.
     pub tried: i64,
-    /// Those of them that fitted nowhere at it.
+    /// Those of them that got no node by it: they fitted nowhere, or it ended in an error.
     pub unschedulable: i64,
-    /// Pods that got a node.
+    /// Pods that were bound.
     pub placed: i64,
     /// How long these had waited for it, on average, in milliseconds.
     pub mean_pending_ms: i64,

@@ -69,6 +69,7 @@ pub fn not_for_rollout(before: &CompiledProfile, changed: &CompiledProfile) -> O
         ("spec.schedulerNames", before.scheduler_names == changed.scheduler_names),
         ("spec.shadow", before.shadow == changed.shadow),
         ("spec.namespaces", before.namespaces == changed.namespaces),
+        ("spec.unknownFields", before.unknown_fields == changed.unknown_fields),
         ("spec.queue", before.queue == changed.queue),
         ("spec.extenders", before.extenders == changed.extenders),
     ];

@@ -235,13 +235,13 @@ fn not_ready(profile: &Value) -> Option<String> {
     if ready["reason"] == Ready::DryRun.as_str() {
         return Some(format!("SchedulerProfile {name} places no pod: {}", text("message")));
     }
-    // Which of both specs decides for a pod is drawn by its uid or namespace.
-    let reconciling = conditions.iter().find(|condition| condition["type"] == "Reconciling");
-    if reconciling.is_some_and(|condition| condition["reason"] == Reconciling::RollingOut.as_str()) {
-        return Some(format!("SchedulerProfile {name} is rolled out: {}; this judges by the newest", text("message")));
+    if ready["status"] != "True" {
+        return Some(format!("SchedulerProfile {name} is not Ready ({}): {}", text("reason"), text("message")));
     }
-    (ready["status"] != "True")
-        .then(|| format!("SchedulerProfile {name} is not Ready ({}): {}", text("reason"), text("message")))
+    // Which of both specs decides for a pod is drawn by its uid or namespace.
+    let reconciling = conditions.iter().find(|condition| condition["type"] == "Reconciling")?;
+    (reconciling["reason"] == Reconciling::RollingOut.as_str())
+        .then(|| format!("SchedulerProfile {name} is being rolled out: {}; this judges by the newest", text("message")))
 }
 
 /// All profiles as the API server has them, read in pages.
@@ -283,7 +283,7 @@ mod tests {
         assert_eq!(said(ready("True", "DryRun")).unwrap(), "SchedulerProfile batch places no pod: why");
         let running = json!([{"type": "Ready", "status": "True", "reason": "Serving", "message": "serving both"},
             {"type": "Reconciling", "status": "True", "reason": "RollingOut"}]);
-        let text = "SchedulerProfile batch is rolled out: serving both; this judges by the newest";
+        let text = "SchedulerProfile batch is being rolled out: serving both; this judges by the newest";
         assert_eq!(said(running).as_deref(), Some(text));
         assert_eq!((said(json!([])), not_ready(&json!({"metadata": {"name": "batch"}}))), (None, None));
     }

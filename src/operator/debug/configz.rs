@@ -46,6 +46,9 @@ fn of_profile(profile: &CompiledProfile) -> Value {
             "maxUnschedulableSeconds": profile.queue.max_unschedulable.as_secs_f64(),
         },
         "preemption": shown(&profile.preemption),
+        "canary": profile.canary.as_ref().map(|canary| {
+            json!({"percent": canary.share.percent, "by": shown(&canary.share.by), "profile": of_profile(&canary.profile)})
+        }),
         "extenders": profile.extenders.iter().map(of_extender).collect::<Vec<_>>(),
     })
 }

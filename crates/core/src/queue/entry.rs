@@ -29,6 +29,8 @@ pub struct Entry {
     /// Unique and rising: it decides between entries that are otherwise equal in order.
     pub(super) arrival: u64,
     pub(super) attempts: u32,
+    /// Whether it was counted as tried: see [`Ticket::count_once`].
+    is_counted: bool,
     pub(super) unschedulable_count: u32,
     pub(super) error_count: u32,
     pub(super) expires: Time,
@@ -70,6 +72,7 @@ impl Entry {
             since: now,
             arrival,
             attempts: 0,
+            is_counted: false,
             unschedulable_count: 0,
             error_count: 0,
             expires: Time::ZERO,
@@ -182,6 +185,11 @@ impl Ticket {
     /// The attempts made for the pod, this one included.
     pub const fn attempts(&self) -> u32 {
         self.0.attempts
+    }
+
+    /// Whether this is asked for the first time since the pod came into the queue: an attempt that was taken back is made again.
+    pub const fn count_once(&mut self) -> bool {
+        !std::mem::replace(&mut self.0.is_counted, true)
     }
 
     /// When the pod could first be tried.

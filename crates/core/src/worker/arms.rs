@@ -1,6 +1,6 @@
-//! The two arms of a profile that is rolled out: which of them decides for a pod, and how the pods of each fare.
+//! The two arms of a profile that is being rolled out: which of them decides for a pod, and how the pods of each fare.
 //!
-//! A profile that is not rolled out has one arm, the stable one, and counts nothing here.
+//! A profile that is not being rolled out has one arm, the stable one, and counts nothing here.
 
 use super::Worker;
 use crate::cycle::{Hold, Holds, Laps, Scheduler};
@@ -30,12 +30,12 @@ pub(super) struct Arms {
 impl Arms {
     pub(super) fn new(profile: Arc<CompiledProfile>, seed: u64) -> Self {
         let canary = profile.canary.as_ref().map(|canary| Scheduler::new(canary.profile.clone(), seed ^ CANARY_SEED));
-        let counted = Counted::of(&profile, Time::ZERO);
+        let counted = Counted::of(&profile);
         Self { stable: Scheduler::new(profile, seed), canary, seed, counted }
     }
 
     /// Decides by another profile from now on. What is counted begins anew.
-    pub(super) fn set_profile(&mut self, profile: Arc<CompiledProfile>, now: Time) {
+    pub(super) fn set_profile(&mut self, profile: Arc<CompiledProfile>) {
         match (&mut self.canary, &profile.canary) {
             (Some(scheduler), Some(canary)) => scheduler.set_profile(canary.profile.clone()),
             (None, Some(canary)) => {
@@ -47,7 +47,7 @@ impl Arms {
                 }
             }
         }
-        self.counted = Counted::of(&profile, now);
+        self.counted = Counted::of(&profile);
         self.stable.set_profile(profile);
     }
 
@@ -124,8 +124,9 @@ impl Arms {
     }
 
     /// How the pods of each arm have fared within the window; `None` if there is one arm alone.
-    pub(super) fn samples(&self) -> Option<ArmSamples> {
-        self.canary.is_some().then(|| self.counted.sums())
+    pub(super) fn snapshot(&self) -> Option<ArmsSnapshot> {
+        let canary = self.canary.as_ref()?.profile().clone();
+        Some(ArmsSnapshot { canary, samples: self.counted.sums() })
     }
 }
 
@@ -134,9 +135,9 @@ impl Arms {
 pub struct ArmSample {
     /// Pods whose first attempt has ended.
     pub tried: u64,
-    /// Those of them that fitted nowhere at it.
+    /// Those of them that got no node by it: they fitted nowhere, or it ended in an error.
     pub refused: u64,
-    /// Pods that got a node.
+    /// Pods that were bound.
     pub placed: u64,
     /// How long these had waited for it since they could first be tried, all together.
     pub waited: Duration,
@@ -151,30 +152,41 @@ impl ArmSample {
     }
 }
 
-/// Both arms of a profile that is rolled out.
+/// Both arms of a profile that is being rolled out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ArmSamples {
     pub stable: ArmSample,
     pub canary: ArmSample,
+    /// Since when pods have been counted; `None` if none are yet.
+    pub since: Option<Time>,
 }
 
-/// What has become of pods within the window. Pods that could be tried before both arms were there do not count: who waited for long is no
-/// measure of either.
+/// What a worker says of both arms.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArmsSnapshot {
+    /// The profile that is tried.
+    pub canary: Arc<CompiledProfile>,
+    pub samples: ArmSamples,
+}
+
+/// What has become of pods within the window. Pods that could be tried before the worker had read all of them do not count: who waited for
+/// long is no measure of either.
 #[derive(Debug, Default)]
 struct Counted {
-    began: Time,
+    began: Option<Time>,
     part: Duration,
-    parts: VecDeque<(u64, ArmSamples)>,
+    parts: VecDeque<(u64, [ArmSample; 2])>,
 }
 
 impl Counted {
-    fn of(profile: &CompiledProfile, now: Time) -> Self {
+    fn of(profile: &CompiledProfile) -> Self {
         let window = profile.canary.as_ref().map_or(Duration::ZERO, |canary| canary.window);
-        Self { began: now, part: window / PARTS, parts: VecDeque::new() }
+        Self { began: None, part: window / PARTS, parts: VecDeque::new() }
     }
 
     fn number(&self, now: Time) -> u64 {
-        u64::try_from(now.since(self.began).as_nanos() / self.part.as_nanos().max(1)).unwrap_or(u64::MAX)
+        let counted = self.began.map_or(Duration::ZERO, |began| now.since(began));
+        u64::try_from(counted.as_nanos() / self.part.as_nanos().max(1)).unwrap_or(u64::MAX)
     }
 
     /// Lets go of what is older than the window.
@@ -185,31 +197,24 @@ impl Counted {
         }
     }
 
-    fn now(&mut self, now: Time) -> &mut ArmSamples {
+    fn sample(&mut self, now: Time, is_canarys: bool) -> &mut ArmSample {
         self.age(now);
         let number = self.number(now);
         if self.parts.back().is_none_or(|(part, _)| *part < number) {
-            self.parts.push_back((number, ArmSamples::default()));
+            self.parts.push_back((number, [ArmSample::default(); 2]));
         }
         let last = self.parts.len() - 1;
-        &mut self.parts[last].1
+        &mut self.parts[last].1[usize::from(is_canarys)]
     }
 
     fn sums(&self) -> ArmSamples {
-        let mut sums = ArmSamples::default();
-        for (_, part) in &self.parts {
-            sums.stable.add(&part.stable);
-            sums.canary.add(&part.canary);
+        let mut sums = ArmSamples { since: self.began, ..ArmSamples::default() };
+        for (_, [stable, canary]) in &self.parts {
+            sums.stable.add(stable);
+            sums.canary.add(canary);
         }
         sums
     }
-}
-
-/// How an attempt ended, as far as arms are compared by it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ArmOutcome {
-    Placed,
-    Refused,
 }
 
 impl Worker {
@@ -218,21 +223,35 @@ impl Worker {
         self.arms.of(pod).profile()
     }
 
-    /// Counts an attempt for its arm, if there are two.
-    pub(super) fn count_arm(&mut self, now: Time, ticket: &Ticket, outcome: ArmOutcome) {
-        if self.arms.canary.is_none() || ticket.active_at() < self.arms.counted.began {
+    /// All pods that wait have been read: those that come from now on count.
+    pub(super) fn begin_counting(&mut self, now: Time) {
+        self.arms.counted.began.get_or_insert(now);
+    }
+
+    /// Counts an attempt, if it is the pod's first: it got a node, or not.
+    pub(super) fn count_tried(&mut self, now: Time, ticket: &mut Ticket, is_refused: bool) {
+        if !self.counts(ticket) || !ticket.count_once() {
             return;
         }
         let is_canarys = self.arms.is_canarys(ticket.pod());
-        let samples = self.arms.counted.now(now);
-        let sample = if is_canarys { &mut samples.canary } else { &mut samples.stable };
-        let is_first = ticket.attempts() == 1;
-        sample.tried += u64::from(is_first);
-        sample.refused += u64::from(is_first && outcome == ArmOutcome::Refused);
-        if outcome == ArmOutcome::Placed {
-            sample.placed += 1;
-            sample.waited += now.since(ticket.active_at());
+        let sample = self.arms.counted.sample(now, is_canarys);
+        sample.tried += 1;
+        sample.refused += u64::from(is_refused);
+    }
+
+    /// Counts a pod that was bound.
+    pub(super) fn count_placed(&mut self, now: Time, ticket: &Ticket) {
+        if !self.counts(ticket) {
+            return;
         }
+        let is_canarys = self.arms.is_canarys(ticket.pod());
+        let sample = self.arms.counted.sample(now, is_canarys);
+        sample.placed += 1;
+        sample.waited += now.since(ticket.active_at());
+    }
+
+    fn counts(&self, ticket: &Ticket) -> bool {
+        self.arms.canary.is_some() && self.arms.counted.began.is_some_and(|began| ticket.active_at() > began)
     }
 
     pub(super) fn age_arms(&mut self, now: Time) {

@@ -1,6 +1,6 @@
 //! `attempt`, `extender` and `preemption` know each other: one `impl Worker`, cut where an attempt can wait.
 
-use super::arms::{ArmHolds, ArmOutcome};
+use super::arms::ArmHolds;
 use super::extender::{AskedAbout, VictimReplies};
 use super::follow::{held, missed_claim};
 use super::measures::{Ended, Part};
@@ -144,7 +144,8 @@ impl Worker {
     }
 
     /// Ends an attempt in which nothing was found out, about the pod's nomination neither.
-    pub(super) fn give_up(&mut self, step: &mut Step<'_, impl LedgerAccess>, ticket: Ticket, why: &'static str) {
+    pub(super) fn give_up(&mut self, step: &mut Step<'_, impl LedgerAccess>, mut ticket: Ticket, why: &'static str) {
+        self.count_tried(step.now, &mut ticket, true);
         let refusal = Refusal::failed(ticket.pod().clone(), why);
         self.report_error(step, &ticket, Refusal { nomination: NominatedNode::Keep, ..refusal });
         self.queue.failed(ticket, step.now);
@@ -154,7 +155,7 @@ impl Worker {
     pub(super) fn act_on(
         &mut self,
         step: &mut Step<'_, impl LedgerAccess>,
-        attempt: Attempt,
+        mut attempt: Attempt,
         decision: Decision,
         version: u64,
     ) -> Option<Attempt> {
@@ -171,13 +172,14 @@ impl Worker {
             }
             Decision::NoNodes => {
                 self.totals.unschedulable += 1;
-                self.count_arm(step.now, &attempt.ticket, ArmOutcome::Refused);
+                self.count_tried(step.now, &mut attempt.ticket, true);
                 self.note_ended(step, &attempt.ticket, Ended::Unschedulable);
                 let refusal = Refusal::failed(attempt.ticket.pod().clone(), NO_NODES);
                 step.refuse(Refusal { reason: RefusalReason::Unschedulable, ..refusal });
                 self.queue.failed(attempt.ticket, step.now);
             }
             Decision::Failed(text) => {
+                self.count_tried(step.now, &mut attempt.ticket, true);
                 self.refuse_failed(step, &attempt.ticket, text);
                 self.queue.failed(attempt.ticket, step.now);
             }
@@ -233,7 +235,7 @@ impl Worker {
 
     fn committed(&mut self, step: &mut Step<'_, impl LedgerAccess>, mut ticket: Ticket, committed: Committed) {
         self.preemptions.forget(&ticket.pod().uid);
-        self.count_arm(step.now, &ticket, ArmOutcome::Placed);
+        self.count_tried(step.now, &mut ticket, false);
         let now = self.lap(step);
         self.measures.part(Part::Reserve, now.since(ticket.part_began()));
         self.note_if_slow(&ticket, now);
@@ -260,9 +262,15 @@ impl Worker {
         step.effects.push(Effect::Bind(BindRequest { attempt: id, pod, node, epoch, extender }));
     }
 
-    fn refuse(&mut self, step: &mut Step<'_, impl LedgerAccess>, ticket: Ticket, refused: Refused, result: PostFilter) {
+    fn refuse(
+        &mut self,
+        step: &mut Step<'_, impl LedgerAccess>,
+        mut ticket: Ticket,
+        refused: Refused,
+        result: PostFilter,
+    ) {
         self.totals.unschedulable += 1;
-        self.count_arm(step.now, &ticket, ArmOutcome::Refused);
+        self.count_tried(step.now, &mut ticket, true);
         self.note_ended(step, &ticket, Ended::Unschedulable);
         self.note_post_filter(&ticket, &result);
         let ended = self.last_lap();

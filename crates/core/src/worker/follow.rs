@@ -323,6 +323,7 @@ impl Worker {
                 }
             });
         }
+        self.begin_counting(now);
         self.wake_helped(ledger, now);
     }
 }

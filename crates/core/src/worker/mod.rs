@@ -75,7 +75,7 @@ mod window;
 #[cfg(test)]
 mod window_tests;
 
-pub use arms::{ArmSample, ArmSamples};
+pub use arms::{ArmSample, ArmSamples, ArmsSnapshot};
 pub use attempt::HeaviestLook;
 pub use exponential_buckets::ExponentialBuckets;
 pub use listing::{ListedPod, PodPage};
@@ -267,7 +267,7 @@ impl Worker {
     /// not deleted yet stay, unless this profile asks for them again.
     pub fn swap(&mut self, now: Time, profile: Arc<CompiledProfile>) {
         self.queue.set_times(profile.queue);
-        self.arms.set_profile(profile, now);
+        self.arms.set_profile(profile);
         self.queue.wake(now, |_| Wake::Requeue(QueueEvent::ForceActivate));
         self.unknown_fields.clear();
         // The new profile may do without what panicked.

@@ -56,6 +56,7 @@ impl Worker {
             BindOutcome::Bound => {
                 self.totals.scheduled += 1;
                 self.measures.bound(&ticket, step.now);
+                self.count_placed(step.now, &ticket);
                 self.queue.done(ticket);
             }
             BindOutcome::PodDeleted | BindOutcome::BoundElsewhere { .. } => self.queue.done(ticket),

@@ -1,4 +1,4 @@
-use super::arms::{ArmHolds, ArmSamples};
+use super::arms::{ArmHolds, ArmsSnapshot};
 use super::{ExponentialBuckets, Measures, Worker};
 use crate::cycle::Hold;
 use crate::ledger::LedgerAccess;
@@ -106,8 +106,8 @@ pub struct WorkerSnapshot {
     /// Pods that were tried again only because of the sweep.
     pub rescued_by_sweep: u64,
     pub storm: Option<Storm>,
-    /// How the pods of both arms fare, while the profile is rolled out.
-    pub arms: Option<ArmSamples>,
+    /// How the pods of both arms fare, while the profile is being rolled out.
+    pub arms: Option<ArmsSnapshot>,
 }
 
 impl Worker {
@@ -136,7 +136,7 @@ impl Worker {
             foreign: self.foreign.clone(),
             rescued_by_sweep: self.queue.rescued_by_sweep(),
             storm: self.preemptions.storm(),
-            arms: self.arms.samples(),
+            arms: self.arms.snapshot(),
         }
     }
 

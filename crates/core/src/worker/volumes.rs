@@ -79,8 +79,9 @@ impl VolumeWaits {
         self.dirty = true;
     }
 
-    fn is_writing(&self, id: AttemptId) -> bool {
-        self.attempts.get(&id).is_some_and(|one| one.stage == Stage::Writing)
+    /// The pod that a write is under way for.
+    fn written_for(&self, id: AttemptId) -> Option<&Arc<Pod>> {
+        self.attempts.get(&id).filter(|one| one.stage == Stage::Writing).map(|one| one.ticket.pod())
     }
 
     pub(super) fn pods(&self) -> impl Iterator<Item = &Arc<Pod>> {
@@ -147,13 +148,13 @@ impl Worker {
             Stage::Writing
         } else {
             self.volumes.dirty = true;
-            Stage::Waiting { until: self.wait_until(step.now), wrote: false }
+            Stage::Waiting { until: self.wait_until(step.now, ticket.pod()), wrote: false }
         };
         self.volumes.attempts.insert(id, Preparing { ticket, node, epoch, writes, stage });
     }
 
-    fn wait_until(&self, now: Time) -> Time {
-        now + self.profile().bind_timeout
+    fn wait_until(&self, now: Time, pod: &Pod) -> Time {
+        now + self.profile_of(pod).bind_timeout
     }
 
     pub(super) fn volumes_written(
@@ -162,12 +163,10 @@ impl Worker {
         id: AttemptId,
         outcome: VolumesOutcome,
     ) {
-        if !self.volumes.is_writing(id) {
-            return;
-        }
+        let Some(pod) = self.volumes.written_for(id).cloned() else { return };
         self.window.end(id);
         match outcome {
-            VolumesOutcome::Written => self.volumes.wrote(id, self.wait_until(step.now)),
+            VolumesOutcome::Written => self.volumes.wrote(id, self.wait_until(step.now, &pod)),
             VolumesOutcome::Failed { message, .. } => self.volumes_failed(step, id, &message),
         }
     }

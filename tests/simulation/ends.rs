@@ -7,6 +7,7 @@ use super::world::Inner;
 use berth::operator::Inside;
 use berth_core::ledger::Ledger;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -26,18 +27,26 @@ pub(crate) const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 const TRIED_AGAIN_WITHIN: Duration = Duration::from_secs(14);
 
 impl Inner {
-    /// Notes since when pods that wait have room somewhere.
+    /// Notes since when pods that wait have room, and on which nodes: where many come and go, one may find each time that another was there
+    /// first.
     pub(crate) fn look_for_room(&mut self, now: Instant) {
-        let has_room = |uid: &&String| self.facts.nodes().any(|life| self.fits(&self.facts.pods[*uid], life));
-        let since = |uid: &String| (uid.clone(), self.has_room_since.get(uid).copied().unwrap_or(now));
-        self.has_room_since = self.facts.pending.iter().filter(has_room).map(since).collect();
+        let mut rooms = BTreeMap::new();
+        for uid in &self.facts.pending {
+            for life in self.facts.nodes().filter(|life| self.fits(&self.facts.pods[uid], life)) {
+                let room = (uid.clone(), life.name.clone());
+                let since = self.has_room_since.get(&room).copied().unwrap_or(now);
+                rooms.insert(room, since);
+            }
+        }
+        self.has_room_since = rooms;
     }
 
-    /// Whether a pod may wait although it has room: it is being placed, or waits for its backoff, or for an audit.
-    fn may_wait_longer(&self, pod: &PodFact) -> bool {
+    /// Whether a pod may wait although a node has room for it: it is being placed, or waits for its backoff, or for an audit.
+    fn may_wait_longer(&self, pod: &PodFact, life: &NodeLife) -> bool {
         let is_late = self.extenders.filter(pod) || self.plan.leaves_out;
         let patience = if is_late { TRIED_AGAIN_WITHIN } else { SETTLED };
-        self.has_room_since.get(&pod.uid).is_none_or(|since| since.elapsed() < patience)
+        let since = self.has_room_since.get(&(pod.uid.clone(), life.name.clone()));
+        since.is_none_or(|since| since.elapsed() < patience)
     }
 
     fn insides(&self) -> Vec<(usize, Inside)> {
@@ -79,8 +88,8 @@ impl Inner {
             if pod.gated || !self.is_served(pod) {
                 continue;
             }
-            let node = self.facts.nodes().find(|life| self.fits(pod, life));
-            if let Some(node) = node.filter(|_| !self.may_wait_longer(pod)) {
+            let has_waited = |life: &&NodeLife| self.fits(pod, life) && !self.may_wait_longer(pod, life);
+            if let Some(node) = self.facts.nodes().find(has_waited) {
                 wrong.push(("L1", format!("pod {} waits, and {} has room for it", pod.key, node.name)));
             }
             if pod.nominated.as_ref().is_some_and(|node| !self.facts.nodes().any(|life| life.name == *node)) {

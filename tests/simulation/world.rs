@@ -126,8 +126,8 @@ pub(crate) struct Inner {
     pub(crate) gone_profiles: Vec<usize>,
     /// When a pod last moved.
     pub(crate) moved_at: Instant,
-    /// Pods by uid that wait and have room somewhere, and since when.
-    pub(crate) has_room_since: BTreeMap<String, Instant>,
+    /// Pods that wait, by uid, with each node that has room for them, and since when.
+    pub(crate) has_room_since: BTreeMap<(String, String), Instant>,
     agenda: BinaryHeap<Reverse<Due>>,
     order: u64,
     settled: u64,

@@ -51,6 +51,18 @@ async fn rolling_out(good: Value, changed: Value) -> Bench {
     bench
 }
 
+/// Another process takes over while the second generation of the profile is [`nowhere`], with the status that the last one wrote.
+async fn led_by_another(mut bench: Bench) -> Bench {
+    let told = serde_json::to_value(bench.status("batch").await).unwrap();
+    let mut bench = bench.restarted().await;
+    let mut known = serde_json::to_value(object("batch", 1, 2, &nowhere()).0.unwrap()).unwrap();
+    known["status"] = told;
+    bench.reconciler.take(Ok(Event::Init));
+    bench.reconciler.take(Ok(Event::InitApply(serde_json::from_value(known).unwrap())));
+    bench.reconciler.take(Ok(Event::InitDone));
+    bench
+}
+
 async fn phase(bench: &mut Bench) -> Option<RolloutPhase> {
     bench.reconciler.tend_rollouts();
     bench.status("batch").await.rollout.and_then(|rollout| rollout.phase)
@@ -86,13 +98,7 @@ async fn a_change_whose_pods_fare_worse_is_broken_off_and_the_last_good_spec_pla
     assert!(object == "batch" && note.contains("fitted nowhere"), "{object}: {note}");
     assert!(!has_two_arms(&bench));
     // Nor does another leader try it again: the status tells it, and goes on telling it.
-    let told = serde_json::to_value(bench.status("batch").await).unwrap();
-    let mut bench = bench.restarted().await;
-    let mut known = serde_json::to_value(self::object("batch", 1, 2, &nowhere()).0.unwrap()).unwrap();
-    known["status"] = told;
-    bench.reconciler.take(Ok(Event::Init));
-    bench.reconciler.take(Ok(Event::InitApply(serde_json::from_value(known).unwrap())));
-    bench.reconciler.take(Ok(Event::InitDone));
+    let mut bench = Box::pin(led_by_another(bench)).await;
     bench.serves("batch", &["batch"]).await;
     assert_eq!(bench.conditions("batch", &KINDS).await, aborted);
     assert_eq!(bench.status("batch").await.rollout, Some(rollout));
@@ -130,13 +136,7 @@ async fn a_change_whose_pods_fare_as_well_takes_over_and_is_the_last_good_spec()
 async fn a_rollout_outlives_a_change_of_leader_and_ends_with_a_change_of_the_spec() {
     let mut bench = rolling_out(json!({}), nowhere()).await;
     let began = bench.status("batch").await.rollout.unwrap().started_at;
-    let told = serde_json::to_value(bench.status("batch").await).unwrap();
-    let mut bench = bench.restarted().await;
-    let mut known = serde_json::to_value(object("batch", 1, 2, &nowhere()).0.unwrap()).unwrap();
-    known["status"] = told;
-    bench.reconciler.take(Ok(Event::Init));
-    bench.reconciler.take(Ok(Event::InitApply(serde_json::from_value(known).unwrap())));
-    bench.reconciler.take(Ok(Event::InitDone));
+    let mut bench = Box::pin(led_by_another(bench)).await;
     until("both arms", || has_two_arms(&bench)).await;
     assert_eq!(bench.status("batch").await.rollout.unwrap().started_at, began);
     // A pause is for the pods of both.

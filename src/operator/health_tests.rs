@@ -118,6 +118,7 @@ fn of_rollouts(scene: &Scene) -> Vec<Row> {
     let failed = WorkerFacts::Failed("boom".into());
     vec![
         row("is being rolled out", &trying(), GOES_ON),
+        row("the leader ends meanwhile", &Facts { worker: WorkerFacts::Ended, ..trying() }, GOES_ON),
         row("its worker fails meanwhile", &Facts { worker: failed, ..trying() }, BROKEN),
         row("broken off", &aborted, REFUSED),
     ]

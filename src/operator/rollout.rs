@@ -157,11 +157,16 @@ fn judge(plan: &RolloutPlan, samples: &ArmSamples, lasted: Duration, counted: Du
     if lasted < plan.duration {
         return takes_over(plan);
     }
-    // What the last leader has counted is not known: nobody takes over by the first seconds of a new one.
-    if !enough(|arm| arm.tried) || counted < plan.window.min(plan.duration) {
+    // What the last leader has counted is not known: nobody takes over by the first seconds of a new one. Nor does a spec whose pods find nodes
+    // and are not bound, while the others are.
+    let is_bound = samples.stable.placed < plan.min_pods || samples.canary.placed >= plan.min_pods;
+    if !enough(|arm| arm.tried) || !is_bound || counted < plan.window.min(plan.duration) {
         // Without a count: it would be a new status each time.
         let (window, pods) = (shown(plan.window), plan.min_pods);
-        let text = format!("the changed spec takes over once both have tried {pods} pods within {window} (minPods)");
+        let text = format!(
+            "the changed spec takes over once this leader has compared both for {}, with {pods} pods of each tried within {window}, and as many of its own bound where others are (minPods)",
+            shown(plan.window.min(plan.duration))
+        );
         return Phase::Running(text);
     }
     Phase::Complete
@@ -361,6 +366,8 @@ mod tests {
         assert!(!rollout.take(&plan, &samples(50, 50), MINUTE * 29, at(29)));
         assert!(!rollout.take(&plan, &samples(100, 9), MINUTE * 31, at(31)));
         assert!(rollout.status().message.ends_with("(minPods)"), "{:?}", rollout.status());
+        let unbound = both_arms(sample(100, 0, MINUTE), ArmSample { placed: 9, ..sample(100, 0, MINUTE) });
+        assert!(!rollout.take(&plan, &unbound, MINUTE * 31, at(31)), "its pods find nodes and are not bound");
         assert!(!rollout.take(&plan, &samples(9, 100), MINUTE * 31, at(31)), "there is nothing to compare it with");
         assert!(
             !rollout.take(&plan, &samples(100, 10), MINUTE * 9, at(32)),

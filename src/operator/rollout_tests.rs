@@ -148,7 +148,14 @@ async fn a_rollout_outlives_a_change_of_leader_and_ends_with_a_change_of_the_spe
     })
     .await;
     assert!(has_two_arms(&bench));
-    bench.edit("batch", 1, 4, json!({"schedulerNames": ["other"], "rollout": {}})).await;
+    let refused_edit = json!({"nodes": {"selector": {"matchLabels": {"a..b/c": "x"}}}});
+    bench.edit("batch", 1, 4, refused_edit).await;
+    until("one arm", || !has_two_arms(&bench)).await;
+    let mode = bench.cx.engine.worker("batch").unwrap().profile.mode;
+    assert_eq!(mode, berth_core::profile::Mode::Paused, "a refused edit ends no pause");
+    bench.edit("batch", 1, 5, nowhere()).await;
+    until("both arms", || has_two_arms(&bench)).await;
+    bench.edit("batch", 1, 6, json!({"schedulerNames": ["other"], "rollout": {}})).await;
     let refused = ["Ready=False/ServingLastGood", "Accepted=False/InvalidArgs", "Reconciling=False/Settled"];
     until("one arm", || !has_two_arms(&bench)).await;
     assert_eq!(bench.conditions("batch", &KINDS).await, refused);

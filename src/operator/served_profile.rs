@@ -94,14 +94,20 @@ impl ServedProfile {
     /// Takes in another generation of the spec.
     pub(super) fn see(&mut self, observed: ObservedSpec, now: Timestamp) {
         self.observed = observed;
+        let tried = self.rollout.as_ref().and(self.compiled.served.as_ref()).map(|tried| tried.compiled.mode);
         self.compiled = CompiledSpec::of(&self.observed, self.good.as_ref());
         self.plan_rollout(now);
+        // The mode that was tried holds for all pods: a refused edit begins no pause, and ends none.
+        if let (Some(mode), Some(_), Some(served)) = (tried, &self.compiled.refused, &mut self.compiled.served) {
+            served.compiled.mode = mode;
+        }
     }
 
     /// Takes in the same generation with another status, which may be the last one of the leader before: how a rollout ended holds.
     pub(super) fn renew(&mut self, observed: ObservedSpec, now: Timestamp) {
         self.observed = observed;
         let told = self.observed.status.as_ref().and_then(|status| status.rollout.as_ref());
+        let told = told.filter(|told| told.generation == self.observed.generation);
         let ended = told.is_some_and(|told| told.phase.is_some_and(|phase| phase != RolloutPhase::Running));
         if ended && self.is_rolling_out() {
             self.plan_rollout(now);

@@ -208,7 +208,8 @@ fn reconciling(facts: &Facts<'_>, settled: bool) -> (Reconciling, String) {
     if !settled {
         return (Reconciling::ApplyingRevision, String::new());
     }
-    let works = matches!(facts.worker, WorkerFacts::Running(_)) && !facts.deleting;
+    // Of a worker that fails, `Ready` speaks alone. The next leader goes on.
+    let works = matches!(facts.worker, WorkerFacts::Running(_) | WorkerFacts::Ended) && !facts.deleting;
     let tries = works && facts.serving.is_some_and(|serving| !serving.last_good);
     let waits = facts.rollout.filter(|_| tries).and_then(|rollout| match &rollout.phase {
         Phase::Running(waits) => Some(waits.clone()),

@@ -87,6 +87,8 @@ fn a_change_decides_for_its_share_is_broken_off_when_its_pods_fare_worse_and_tak
     wait_event(world.plane, "default", "rolling", "RolloutAborted");
 
     world.change(&json!({"nodes": pool(Value::Null), "preset": "BinPack", "rollout": rollout("1s")}));
+    world.phase("Running");
+    world.counts();
     world.made("better");
     world.phase("Complete");
     world.landed("better");

@@ -25,7 +25,8 @@ pub struct Rollout {
     /// Pod: each pod by itself, by its uid. Namespace: all pods of a namespace together, by its name.
     #[serde(default)]
     pub by: RolloutBy,
-    /// How long both decide; 1s to 168h. It takes longer where one of both has tried fewer than minPods by then.
+    /// How long both decide; 1s to 168h. It takes longer where one of both has tried fewer than minPods by then, or where another leader has
+    /// not compared both for a window yet.
     #[serde(default = "half_an_hour")]
     pub duration: Duration,
     /// Over how long both are compared; 1s to 24h. Pods count for so long after they were tried.
@@ -150,7 +151,7 @@ pub enum RolloutPhase {
 pub struct RolloutArm {
     /// Pods whose first attempt has ended.
     pub tried: i64,
-    /// Those of them that got no node by it: they fitted nowhere, or it ended in an error.
+    /// Those of them for which it found no node: they fitted nowhere, or deciding ended in an error.
     pub unschedulable: i64,
     /// Pods that were bound.
     pub placed: i64,

@@ -106,6 +106,15 @@ impl WorkerHandle {
         result
     }
 
+    /// What was counted of both arms of a rollout began with the worker that has failed: nobody is to judge by it.
+    pub(super) fn forget_arms(&self) {
+        self.update(|view| {
+            if let Some(snapshot) = &mut view.snapshot {
+                Arc::make_mut(snapshot).arms = None;
+            }
+        });
+    }
+
     pub(super) fn set_state(&self, state: WorkerState) {
         self.update(|view| view.state = state);
     }

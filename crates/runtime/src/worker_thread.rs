@@ -77,6 +77,7 @@ async fn supervise(shared: &Arc<Shared>, handle: &Arc<WorkerHandle>) {
         tracing::error!(profile = %handle.name, message, pause_s = pause.as_secs(), "worker panicked");
         let again_at = shared.clock.now() + pause;
         handle.set_state(WorkerState::Failed { message, again_at });
+        handle.forget_arms();
         handle.pulse.end();
         if wait_or_stop(shared, handle, shared.clock.instant(again_at)).await {
             handle.set_state(WorkerState::Stopped);

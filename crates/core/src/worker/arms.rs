@@ -123,6 +123,11 @@ impl Arms {
         (nodes.len(), nodes.iter().filter(|node| !ledger.nodes().is_cordoned(**node)).count())
     }
 
+    /// When the oldest of what is counted leaves the window.
+    pub(super) fn counts_until(&self) -> Option<Time> {
+        self.canary.as_ref().and_then(|_| self.counted.until())
+    }
+
     /// How the pods of each arm have fared within the window; `None` if there is one arm alone.
     pub(super) fn snapshot(&self) -> Option<ArmsSnapshot> {
         let canary = self.canary.as_ref()?.profile().clone();
@@ -135,7 +140,7 @@ impl Arms {
 pub struct ArmSample {
     /// Pods whose first attempt has ended.
     pub tried: u64,
-    /// Those of them that got no node by it: they fitted nowhere, or it ended in an error.
+    /// Those of them for which it found no node: they fitted nowhere, or deciding ended in an error.
     pub refused: u64,
     /// Pods that were bound.
     pub placed: u64,
@@ -195,6 +200,13 @@ impl Counted {
         while self.parts.front().is_some_and(|(part, _)| part + u64::from(PARTS) <= number) {
             self.parts.pop_front();
         }
+    }
+
+    /// When [`Self::age`] lets go of the first part.
+    fn until(&self) -> Option<Time> {
+        let (part, _) = self.parts.front()?;
+        let ended = u32::try_from(part + u64::from(PARTS)).unwrap_or(u32::MAX);
+        Some(self.began? + self.part.saturating_mul(ended))
     }
 
     fn sample(&mut self, now: Time, is_canarys: bool) -> &mut ArmSample {

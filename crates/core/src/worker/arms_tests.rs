@@ -144,6 +144,8 @@ fn a_pod_counts_as_refused_once_and_as_placed_with_the_time_that_it_waited() {
     let ArmSamples { stable, canary, .. } = bench.samples();
     assert_eq!(canary, ArmSample { placed: of_canary, waited: Duration::from_secs(30) * of_canary as u32, ..refused });
     assert_eq!((stable.tried, stable.placed, stable.waited), (40 - of_canary, 40 - of_canary, Duration::ZERO));
+    let rests = bench.worker.next(bench.now);
+    assert!(matches!(rests, Next::At(at) if at.since(bench.now) <= WINDOW), "it wakes to let go of them: {rests:?}");
     bench.settle(WINDOW / 2);
     assert_eq!(bench.samples().stable, stable, "the window is not over");
     bench.settle(WINDOW);

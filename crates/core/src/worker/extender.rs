@@ -312,6 +312,7 @@ impl Worker {
             Turn::Ask => return self.ask(step, attempt, AskedAbout::Nodes(state)),
             Turn::Failed(text) => {
                 // Made again after backoff, or when the extender has recovered.
+                self.count_tried(step.now, &mut attempt.ticket, true);
                 self.refuse_failed(step, &attempt.ticket, text);
                 return self.queue.failed_by_extender(attempt.ticket, step.now);
             }

@@ -380,7 +380,8 @@ impl Worker {
         }
         let backoff = self.queue.next_backoff_end().filter(|_| active);
         let sweep = self.next_sweep.filter(|_| self.queue.counts().unschedulable > 0);
-        let waits = [self.volumes.next_timeout(), self.preemptions.next_retry(), self.parked.retry_at];
+        let ages = self.arms.counts_until();
+        let waits = [self.volumes.next_timeout(), self.preemptions.next_retry(), self.parked.retry_at, ages];
         let timers = waits.into_iter().chain([backoff, sweep, has_room_at]);
         timers.flatten().min().map_or(Next::Idle, Next::At)
     }

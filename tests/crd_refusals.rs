@@ -52,7 +52,6 @@ const BAD_SPECS: &[Bad] = &[
     bad("{rollout: {minPods: 0}}", &["spec.rollout.minPods", "greater than or equal to 1"]),
     bad("{rollout: {abort: {unschedulablePercentOver: -1}}}", &["spec.rollout.abort.unschedulablePercentOver", "greater than or equal to 0"]),
     bad("{rollout: {abort: {pendingOver: 25h}}}", &["spec.rollout.abort.pendingOver", "between 0s and 24h"]),
-    bad("{mode: DryRun, shadow: {schedulerNames: [other]}, rollout: {}}", &["spec.rollout", "places no pod"]),
     bad("{preset: HighDensityGPU}", &["spec.preset", "\"Default\", \"BinPack\", \"Spread\", \"NoScoring\""]),
     bad("{unknownFields: Ignore}", &["spec.unknownFields", "\"Warn\", \"Hold\""]),
     bad("{allowUnsafe: Yes please}", &["spec.allowUnsafe", "\"None\", \"Acknowledged\""]),

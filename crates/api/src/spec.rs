@@ -143,10 +143,7 @@ use super::{join_lines, tell_defaults};
         .field_path(".shadow.schedulerNames"),
     validation = Rule::new("!has(self.mode) || self.mode != 'DryRun' || !has(self.namespaces) || !has(self.namespaces.route)")
         .message("namespaces.route: a profile in mode DryRun places no pod, so that routed pods would wait: remove route, or set another mode")
-        .field_path(".namespaces.route"),
-    validation = Rule::new("!has(self.mode) || self.mode != 'DryRun' || !has(self.rollout)")
-        .message("rollout: a profile in mode DryRun places no pod: remove rollout, or set another mode")
-        .field_path(".rollout")
+        .field_path(".namespaces.route")
 )]
 pub struct SchedulerProfileSpec {
     /// Values of a pod's `spec.schedulerName` that this profile serves. Absent: the profile's own name.

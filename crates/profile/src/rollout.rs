@@ -98,6 +98,10 @@ mod tests {
         };
         assert_eq!(plan, expected);
         assert_eq!(rollout(&api::SchedulerProfileSpec::default()), Ok(None));
+        // No rule of the definition says so: it would be one of the whole spec, which is frozen.
+        let dry = json!({"mode": "DryRun", "shadow": {"schedulerNames": ["other"]}, "rollout": {}});
+        let error = rollout(&serde_json::from_value(dry).unwrap()).unwrap_err().to_string();
+        assert_eq!(error, "spec.rollout: a profile in mode DryRun places no pod: remove rollout, or set another mode");
         for (wrong, field) in [
             (json!({"percent": 0}), "spec.rollout.percent"),
             (json!({"percent": 100}), "spec.rollout.percent"),

@@ -246,7 +246,7 @@ metrics! {
     OrphanPods: Gauge, "berth_orphan_pods", "",
         "Pods that wait for a scheduler which nobody serves",
         "pods that have waited a minute for a scheduler name that nobody serves and for which no scheduler has written a status; counted up to 20,000; `berth orphans` lists them";
-    TaskRestarts: Counter, "berth_task_restarts_total", "`task`: the plural of a watched kind, or `orphans`, `pauses`, `housekeeping`, `references`, `addresses`, `caches`, `barrier`, `audit`, `routing`, `dump`",
+    TaskRestarts: Counter, "berth_task_restarts_total", "`task`: the plural of a watched kind, or `orphans`, `nominations`, `pauses`, `housekeeping`, `references`, `addresses`, `caches`, `barrier`, `audit`, `routing`, `dump`",
         "Tasks of the operator that ended or failed and were started again",
         "tasks of the operator that ended or failed, and were started again after a pause; a watch then reads its kind anew";
     Leader: Gauge, "berth_leader", "",

@@ -9,6 +9,7 @@ use berth_core::worker::WorkerSnapshot;
 use berth_testing::until;
 use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
+use std::time::{Duration, Instant};
 
 /// A change with which pods fit nowhere, tried on half of them.
 fn nowhere() -> Value {
@@ -69,12 +70,17 @@ async fn phase(bench: &mut Bench) -> Option<RolloutPhase> {
 }
 
 async fn wait_phase(bench: &mut Bench, wanted: RolloutPhase) -> SchedulerProfileStatus {
-    let limit = std::time::Instant::now() + std::time::Duration::from_secs(60);
-    while phase(bench).await != Some(wanted) {
-        assert!(std::time::Instant::now() < limit, "{:?}", bench.status("batch").await.rollout);
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
+    wait(bench, async |bench| phase(bench).await == Some(wanted)).await;
     bench.status("batch").await
+}
+
+/// As `until`, of what has to be asked for.
+async fn wait(bench: &mut Bench, mut is_so: impl AsyncFnMut(&mut Bench) -> bool) {
+    let limit = Instant::now() + Duration::from_secs(60);
+    while !is_so(bench).await {
+        assert!(Instant::now() < limit, "{:?}", bench.status("batch").await);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
 
 const KINDS: [&str; 3] = ["Ready", "Accepted", "Reconciling"];
@@ -105,11 +111,7 @@ async fn a_change_whose_pods_fare_worse_is_broken_off_and_the_last_good_spec_pla
     // Only another spec is.
     bench.edit("batch", 1, 3, json!({"preset": "BinPack"})).await;
     let serving = ["Ready=True/Serving", "Accepted=True/Accepted", "Reconciling=False/Settled"];
-    let limit = std::time::Instant::now() + std::time::Duration::from_secs(60);
-    while bench.conditions("batch", &KINDS).await != serving {
-        assert!(std::time::Instant::now() < limit, "{:?}", bench.conditions("batch", &KINDS).await);
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
+    wait(&mut bench, async |bench| bench.conditions("batch", &KINDS).await == serving).await;
     assert_eq!(bench.status("batch").await.rollout, None);
 }
 

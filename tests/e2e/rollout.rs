@@ -19,26 +19,24 @@ impl World {
     }
 
     /// Waits until the status says so of the rollout of the newest generation.
-    fn phase(&self, phase: &str) -> Value {
+    fn rollout(&self, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
         let mut last = Value::Null;
-        let seen = self.plane.wait_for(&format!("the rollout to be {phase}"), LATER, || {
+        let seen = self.plane.wait_for(what, LATER, || {
             let profile = self.profile_now();
             last = profile["status"]["rollout"].clone();
             let newest = last["generation"] == profile["metadata"]["generation"];
-            Ok((newest && last["phase"] == phase).then(|| last.clone()))
+            Ok((newest && is_so(&last)).then(|| last.clone()))
         });
         seen.unwrap_or_else(|error| panic!("{error}: {last}"))
     }
 
+    fn phase(&self, phase: &str) -> Value {
+        self.rollout(&format!("the rollout to be {phase}"), |rollout| rollout["phase"] == phase)
+    }
+
     /// Waits until pods are counted for both.
     fn counts(&self) {
-        let counted = || {
-            let profile = self.profile_now();
-            let rollout = &profile["status"]["rollout"];
-            let newest = rollout["generation"] == profile["metadata"]["generation"];
-            Ok((newest && rollout["stable"].is_object()).then_some(()))
-        };
-        self.plane.wait_for("pods to be counted", LATER, counted).unwrap();
+        self.rollout("pods to be counted", |rollout| rollout["stable"].is_object());
     }
 
     fn is(&self, kind: &str, status: &str, reason: &str) {

@@ -7,6 +7,7 @@
 
 use crate::client::Fault;
 use crate::lease::Gate;
+use berth_core::fnv::fnv1a;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
@@ -181,8 +182,7 @@ fn name_of(profile: &str, uid: &str, generation: i64, spec: &Value) -> String {
 
 /// FNV-1a, stable between builds: the name must be found again by the next version.
 fn hash(parts: &[&str]) -> u64 {
-    let bytes = parts.iter().flat_map(|part| part.bytes().chain([0]));
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    fnv1a(parts.iter().flat_map(|part| part.bytes().chain([0])))
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@
 //!  worker    one profile's queue, derived state and attempts: `step(now, inputs, ledger, effects)`
 //!  io        Input and Effect: all that ever crosses the border of this ring
 //!  limits    every bound, with its reason
+//!  fnv       a hash that is the same in every process and build
 //! ```
 //!
 //! Time is an argument, randomness is seeded by the profile's worker, and no decision depends on the order
@@ -22,6 +23,7 @@
 
 pub mod cycle;
 pub mod extender;
+pub mod fnv;
 pub mod io;
 pub mod ledger;
 pub mod limits;

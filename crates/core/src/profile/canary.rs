@@ -1,4 +1,5 @@
 use super::CompiledProfile;
+use crate::fnv::fnv1a;
 use crate::model::Pod;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,12 +43,9 @@ impl Share {
     }
 }
 
-/// FNV-1a, then the finalizer of MurmurHash3, without which its low bits tell similar names hardly apart. The next leader, of another
-/// build maybe, must come to the same.
+/// FNV-1a, then the finalizer of MurmurHash3 for its low bits. The next leader, of another build maybe, must come to the same.
 fn spread(text: &str) -> u64 {
-    let mut hash = text
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    let mut hash = fnv1a(text.bytes());
     for factor in [0xff51_afd7_ed55_8ccd, 0xc4ce_b9fe_1a85_ec53] {
         hash = (hash ^ (hash >> 33)).wrapping_mul(factor);
     }

@@ -125,7 +125,7 @@ impl Arms {
 
     /// When the oldest of what is counted leaves the window.
     pub(super) fn counts_until(&self) -> Option<Time> {
-        self.canary.as_ref().and_then(|_| self.counted.until())
+        self.counted.until()
     }
 
     /// How the pods of each arm have fared within the window; `None` if there is one arm alone.

@@ -99,8 +99,8 @@ demo: prerequisites ## a guided tour on a real control plane; KEEP=1 leaves it r
 upstream: prerequisites ## build the real control plane once (Kubernetes, etcd, kwok, helm), into a cache
 	@hack/upstream.sh
 
-bench: prerequisites ## measure the engine alone
-	cargo bench --locked
+bench: prerequisites ## measure the engine alone; ARGS=all has the long rows as well, ARGS="text" those with it in their name
+	@BERTH_BENCH_ALL=$(if $(filter all,$(ARGS)),1) cargo bench --locked --bench engine -- $(if $(filter-out all,$(ARGS)),"$(filter-out all,$(ARGS))")
 
 bench-e2e: prerequisites upstream ## measure Berth beside kube-scheduler on one control plane; ARGS="--nodes 200 …"
 	cargo build --release --locked --bin berth

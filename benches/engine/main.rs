@@ -5,26 +5,40 @@
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a benchmark of something else than it says is worth nothing")]
 
+use mimalloc::MiMalloc;
+
+/// As the program that ships.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
+
+mod apply;
+mod churn;
+mod decode;
 mod extenders;
+mod held;
 mod isolation;
 mod manifests;
+mod memory;
+mod place;
+mod preemption;
+mod profiles;
+mod report;
+mod scale_workloads;
+mod waiting;
 mod workloads;
 
 use berth_cluster::decode::Decoder;
 use berth_cluster::manifest::from_manifest;
-use berth_core::cycle::{Decision, Scheduler};
-use berth_core::io::{BindOutcome, BindRequest, Effect, Input};
-use berth_core::ledger::{Ledger, PodState};
-use berth_core::model::{Node, Pod, Time};
-use berth_core::preemption::{Limits, Outcome};
-use berth_core::profile::{CompiledProfile, Sampling};
-use berth_core::worker::{Next, Worker};
+use berth_core::model::{Node, Pod};
+use berth_core::profile::CompiledProfile;
 use berth_simulate::Cluster;
-use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use std::cell::RefCell;
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group};
+use place::{decision_times, holds, place_all};
+use report::{Row, Times, line};
+use scale_workloads::{LARGE, REAL_PODS};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-use workloads::{PREEMPTION, WORKLOADS, Workload};
+use std::time::Duration;
+use workloads::{WORKLOADS, Workload};
 
 /// A workload's objects, decoded once.
 struct Prepared {
@@ -34,23 +48,6 @@ struct Prepared {
     /// The nodes as they come back changed, in turn.
     changed: Vec<Node>,
     profile: Arc<CompiledProfile>,
-}
-
-impl Prepared {
-    fn of(workload: &Workload) -> Self {
-        let node = |i: usize, revision: usize| manifests::node(i, workload.zones, revision);
-        let objects = (0..workload.nodes).map(|i| node(i, 0)).chain((workload.objects)());
-        let init = (workload.init)();
-        let init =
-            init.iter().enumerate().map(|(i, pod)| pod.manifest(i, Some(format!("node-{:05}", i % workload.nodes))));
-        let cluster = decode(objects.chain(init));
-        let pods = decode((workload.pods)().iter().enumerate().map(|(i, pod)| pod.manifest(i, None))).pods;
-        let changes = pods.len().checked_div(workload.node_change_every).unwrap_or(0);
-        let changed = decode((1..=changes).map(|i| node(i * workload.node_change_every % workload.nodes, i))).nodes;
-        let sampling = Sampling { percentage: workload.percentage, min_feasible: 100 };
-        let profile = Arc::new(CompiledProfile { sampling, ..CompiledProfile::default_preset("bench") });
-        Self { cluster, pods, changed, profile }
-    }
 }
 
 fn decode(manifests: impl Iterator<Item = serde_json::Value>) -> Cluster {
@@ -63,124 +60,54 @@ fn decode(manifests: impl Iterator<Item = serde_json::Value>) -> Cluster {
     cluster
 }
 
-/// Places every pod through a worker; gives the time from the first step to the last bind's outcome.
-fn place_all(workload: &Workload, prepared: &Prepared) -> Duration {
-    let ledger = RefCell::new(prepared.cluster.ledger());
-    for pod in &prepared.pods {
-        ledger.borrow_mut().apply_pod(pod.clone());
-    }
-    let mut worker = Worker::new(prepared.profile.clone(), 1);
-    let (mut inputs, mut effects) = (Vec::new(), Vec::new());
-    let mut changed = prepared.changed.iter();
-    let mut bound = 0;
-    let started = Instant::now();
-    while worker.step(Time::ZERO, &mut inputs, &ledger, &mut effects) != Next::Idle || bound < prepared.pods.len() {
-        for effect in effects.drain(..) {
-            let Effect::Bind(BindRequest { attempt, pod, node: name, .. }) = effect else { continue };
-            inputs.push(Input::BindEnded { attempt, outcome: BindOutcome::Bound });
-            ledger.borrow_mut().apply_pod(Pod { node_name: Some(name), ..(*pod).clone() });
-            bound += 1;
-            if workload.node_change_every > 0
-                && bound % workload.node_change_every == 0
-                && let Some(node) = changed.next()
-            {
-                ledger.borrow_mut().apply_node(node);
-            }
-        }
-    }
-    started.elapsed()
+/// What a command line asks for: rows whose name contains a text, and whether the long ones too.
+struct Wanted {
+    part: Option<String>,
+    all: bool,
 }
 
-/// The time of each decision with its commit, sorted.
-fn decision_times(workload: &Workload, prepared: &Prepared) -> Vec<Duration> {
-    let mut ledger: Ledger = prepared.cluster.ledger();
-    let mut scheduler = Scheduler::new(prepared.profile.clone(), 1);
-    let mut times = Vec::with_capacity(prepared.pods.len());
-    let mut changed = prepared.changed.iter();
-    for (i, pod) in prepared.pods.iter().enumerate() {
-        ledger.apply_pod(pod.clone());
-        let Some(PodState::Pending(pod)) = ledger.pod(&pod.uid).cloned() else { continue };
-        let started = Instant::now();
-        let proposal = match scheduler.decide(&ledger, &pod) {
-            Decision::Place(proposal) => proposal,
-            other => panic!("{}: pod {i} is not placed: {other:?}", workload.name),
-        };
-        let refits = |l: &_| scheduler.refits(l, &pod, proposal.node);
-        let committed = ledger.commit(&proposal, refits);
-        times.push(started.elapsed());
-        assert!(committed.is_ok(), "no one else decides here");
-        if workload.node_change_every > 0
-            && (i + 1) % workload.node_change_every == 0
-            && let Some(node) = changed.next()
-        {
-            ledger.apply_node(node);
-        }
+impl Wanted {
+    /// `BERTH_BENCH_ALL` has the long rows run too. A text on the command line, before all options, picks among all rows.
+    fn asked() -> Self {
+        let part = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
+        Self { all: part.is_some() || std::env::var_os("BERTH_BENCH_ALL").is_some_and(|all| all == "1"), part }
     }
-    times.sort_unstable();
-    times
-}
 
-/// The time of each attempt that ends in a plan of whom to evict, sorted. Then the victims go and the pod takes their place.
-fn preemption_times(prepared: &Prepared) -> Vec<Duration> {
-    let mut ledger: Ledger = prepared.cluster.ledger();
-    let mut scheduler = Scheduler::new(prepared.profile.clone(), 1);
-    let mut times = Vec::with_capacity(prepared.pods.len());
-    for (i, pod) in prepared.pods.iter().enumerate() {
-        ledger.apply_pod(pod.clone());
-        let Some(PodState::Pending(pod)) = ledger.pod(&pod.uid).cloned() else { continue };
-        let started = Instant::now();
-        let decision = scheduler.decide(&ledger, &pod);
-        let outcome = scheduler.preempt(&ledger, &pod, &Limits::at(0));
-        times.push(started.elapsed());
-        assert!(matches!(decision, Decision::NoFit(_)), "pod {i} fits without evictions");
-        let Outcome::Evict(plan) = outcome else { panic!("pod {i} makes no room: {outcome:?}") };
-        for victim in &plan.victims {
-            ledger.delete_pod(&victim.uid);
-        }
-        let node_name = Some(ledger.nodes().name(plan.node).clone());
-        ledger.apply_pod(Pod { node_name, ..(*pod).clone() });
+    fn has(&self, name: &str, long: bool) -> bool {
+        (self.all || !long) && self.part.as_ref().is_none_or(|part| name.contains(part.as_str()))
     }
-    times.sort_unstable();
-    times
-}
-
-#[allow(clippy::print_stdout)]
-fn print_percentiles(workload: &Workload, what: &str, times: &[Duration]) {
-    let percentile = |p: usize| times[(times.len() - 1) * p / 100];
-    println!("{}: {what} p50 {:?}, p99 {:?}", workload.name, percentile(50), percentile(99));
 }
 
 fn engine(c: &mut Criterion) {
-    let only = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
-    let wanted = |w: &&Workload| only.as_ref().is_none_or(|part| w.name.contains(part.as_str()));
-    if let Some(workload) = Some(&PREEMPTION).filter(wanted) {
-        let times = preemption_times(&Prepared::of(workload));
-        print_percentiles(workload, "one attempt with dry run and choice", &times);
+    let wanted = Wanted::asked();
+    let families: [&[Row]; 7] =
+        [preemption::ROWS, waiting::ROWS, churn::ROWS, memory::ROWS, apply::ROWS, decode::ROWS, profiles::ROWS];
+    for row in families.into_iter().flatten().filter(|row| wanted.has(row.name, row.long)) {
+        (row.run)(row.name);
     }
     let mut group = c.benchmark_group("engine");
     group.sample_size(10);
-    for workload in WORKLOADS.iter().filter(wanted) {
+    let workloads = WORKLOADS.iter().chain(REAL_PODS).chain(LARGE);
+    for workload in workloads.filter(|workload| wanted.has(workload.name, workload.long)) {
         let prepared = Prepared::of(workload);
-        print_percentiles(workload, "one decision", &decision_times(workload, &prepared));
+        let times = Times::of(decision_times(workload, &prepared));
+        line(workload.name, &format!("one decision {}; {}", times.text(), holds(workload, &prepared)));
         group.throughput(Throughput::Elements(prepared.pods.len() as u64));
         group.bench_function(BenchmarkId::from_parameter(workload.name), |b| {
             b.iter_custom(|runs| (0..runs).map(|_| place_all(workload, &prepared)).sum());
         });
     }
-    if let Some(workload) = Some(&extenders::ASKING).filter(wanted) {
-        let prepared = Prepared::of(workload);
+    if wanted.has(extenders::ASKING.name, false) {
+        let prepared = Prepared::of(&extenders::ASKING);
         group.throughput(Throughput::Elements(prepared.pods.len() as u64));
-        group.bench_function(BenchmarkId::from_parameter(workload.name), |b| {
+        group.bench_function(BenchmarkId::from_parameter(extenders::ASKING.name), |b| {
             b.iter_custom(|runs| (0..runs).map(|_| extenders::place_all_asking(&prepared)).sum());
         });
     }
     group.finish();
-    if let Some(workload) = Some(&isolation::BESIDE).filter(wanted) {
-        let (alone, ratio) = isolation::isolation(&Prepared::of(workload));
-        #[allow(clippy::print_stdout)]
-        {
-            println!("{}: {alone:.0} pods/s alone, {ratio:.3} of that beside it", workload.name);
-        }
+    if wanted.has(isolation::BESIDE.name, false) {
+        let (alone, ratio) = isolation::isolation(&Prepared::of(&isolation::BESIDE));
+        line(isolation::BESIDE.name, &format!("{alone:.0} pods/s alone, {ratio:.3} of that beside it"));
     }
 }
 
@@ -189,4 +116,11 @@ criterion_group! {
     config = Criterion::default().measurement_time(Duration::from_secs(4)).warm_up_time(Duration::from_millis(500));
     targets = engine
 }
-criterion_main!(benches);
+
+fn main() {
+    if memory::load_if_asked() {
+        return;
+    }
+    benches();
+    Criterion::default().configure_from_args().final_summary();
+}

@@ -22,6 +22,19 @@ pub(crate) fn node(i: usize, zones: &[&str], revision: usize) -> Value {
     })
 }
 
+/// `node` with the images of these numbers, of 100 to 900 MB, each by its digest and by its tag as kubelets report them; the first is
+/// that of the pods.
+pub(crate) fn with_images(mut node: Value, numbers: &[usize]) -> Value {
+    let image = |i: &usize| {
+        let name = if *i == 0 { "registry.example/pause".into() } else { format!("registry.example/team-{i}/app") };
+        json!({
+            "names": [format!("{name}@sha256:{i:064x}"), format!("{name}:3")], "sizeBytes": 100_000_000 * (1 + i % 9),
+        })
+    };
+    node["status"]["images"] = numbers.iter().map(image).collect();
+    node
+}
+
 /// A namespace with the label that selectors of namespaces look for.
 pub(crate) fn team_namespace(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {"team": "devops"}}})
@@ -32,6 +45,10 @@ pub(crate) fn team_namespace(name: &str) -> Value {
 pub(crate) struct PodSpec {
     pub(crate) namespace: String,
     pub(crate) labels: Value,
+    /// Kind and name of its controller.
+    pub(crate) owner: Option<(&'static str, String)>,
+    /// The node that it is nominated to.
+    pub(crate) nominated: Option<String>,
     /// cpu in millicores and memory in MiB; none requests nothing.
     pub(crate) requests: Option<(usize, usize)>,
     /// Laid over the spec.
@@ -41,7 +58,14 @@ pub(crate) struct PodSpec {
 impl PodSpec {
     /// 100m and 500Mi.
     pub(crate) fn basic() -> Self {
-        Self { namespace: "sched-1".into(), labels: json!({}), requests: Some((100, 500)), spec: json!({}) }
+        Self {
+            namespace: "sched-1".into(),
+            labels: json!({}),
+            owner: None,
+            nominated: None,
+            requests: Some((100, 500)),
+            spec: json!({}),
+        }
     }
 
     pub(crate) fn labelled(self, key: &str, value: &str) -> Self {
@@ -74,14 +98,17 @@ impl PodSpec {
         if let Some(node) = node {
             spec["nodeName"] = json!(node);
         }
-        json!({
-            "apiVersion": "v1", "kind": "Pod",
-            "metadata": {
-                "name": name, "namespace": self.namespace, "labels": self.labels,
-                "uid": format!("{name}-0000-4000-8000-000000000000"), "resourceVersion": "1",
-            },
-            "spec": spec,
-        })
+        let mut metadata = json!({
+            "name": name, "namespace": self.namespace, "labels": self.labels,
+            "uid": format!("{name}-0000-4000-8000-000000000000"), "resourceVersion": "1",
+        });
+        if let Some((kind, owner)) = &self.owner {
+            let version = if *kind == "Job" { "batch/v1" } else { "apps/v1" };
+            metadata["ownerReferences"] =
+                json!([{"apiVersion": version, "kind": kind, "name": owner, "uid": owner, "controller": true}]);
+        }
+        let status = self.nominated.as_ref().map_or_else(|| json!({}), |node| json!({"nominatedNodeName": node}));
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status})
     }
 }
 

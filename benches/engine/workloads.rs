@@ -19,13 +19,17 @@ pub(crate) struct Workload {
     pub(crate) pods: fn() -> Vec<PodSpec>,
     /// A node changes after each so many pods; 0 for never.
     pub(crate) node_change_every: usize,
+    /// What changes is that a node has pulled the pods' image; else how much memory it has.
+    pub(crate) images: bool,
     /// Percent of the nodes to score; 0 as upstream.
     pub(crate) percentage: u8,
+    /// Only measured on request.
+    pub(crate) long: bool,
 }
 
-const ZONES: &[&str] = &["zone-0", "zone-1", "zone-2"];
+pub(crate) const ZONES: &[&str] = &["zone-0", "zone-1", "zone-2"];
 const ONE_ZONE: &[&str] = &["zone1"];
-const NO_ZONE: &[&str] = &[];
+pub(crate) const NO_ZONE: &[&str] = &[];
 const TEAMS: usize = 100;
 
 pub(crate) const PLAIN: Workload = Workload {
@@ -36,11 +40,13 @@ pub(crate) const PLAIN: Workload = Workload {
     init: Vec::new,
     pods: || vec![PodSpec::basic().sized(100, 200); 10_000],
     node_change_every: 0,
+    images: false,
     percentage: 0,
+    long: false,
 };
 
 impl PodSpec {
-    fn sized(self, cpu: usize, memory: usize) -> Self {
+    pub(crate) fn sized(self, cpu: usize, memory: usize) -> Self {
         Self { requests: Some((cpu, memory)), ..self }
     }
 }
@@ -61,7 +67,7 @@ fn near() -> PodSpec {
     PodSpec::basic().labelled("color", "blue").asking(required("podAffinity", colour("blue", ZONE)))
 }
 
-fn apart() -> PodSpec {
+pub(crate) fn apart() -> PodSpec {
     PodSpec::basic().labelled("color", "green").asking(required("podAntiAffinity", colour("green", HOSTNAME)))
 }
 
@@ -73,11 +79,11 @@ fn rather_apart() -> PodSpec {
     PodSpec::basic().labelled("color", "yellow").asking(preferred("podAntiAffinity", colour("yellow", HOSTNAME)))
 }
 
-fn spread_pod(when: &str) -> PodSpec {
+pub(crate) fn spread_pod(when: &str) -> PodSpec {
     PodSpec::basic().labelled("color", "blue").asking(spread(when))
 }
 
-fn earlier(pod: PodSpec, count: usize) -> Vec<PodSpec> {
+pub(crate) fn earlier(pod: PodSpec, count: usize) -> Vec<PodSpec> {
     vec![pod.in_namespace("sched-0"); count]
 }
 
@@ -109,14 +115,6 @@ fn mixed() -> Vec<PodSpec> {
     let kinds = [PodSpec::basic(), near(), apart(), rather_near(), rather_apart()];
     (0..10_000).map(|i| kinds[i / 2_000].clone().in_namespace("sched-0")).collect()
 }
-
-/// Four pods of 900m and priority 0 on each node, and pods of priority 10 that need three of them gone.
-pub(crate) const PREEMPTION: Workload = Workload {
-    name: "preemption 5k",
-    init: || vec![PodSpec::basic().sized(900, 500); 20_000],
-    pods: || vec![PodSpec::basic().sized(3_000, 500).asking(json!({"priority": 10})); 1_000],
-    ..PLAIN
-};
 
 /// Every workload of placements, in the order of the table in `docs/benchmarks.md`.
 #[rustfmt::skip]

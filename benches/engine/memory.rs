@@ -1,0 +1,98 @@
+//! What a whole cluster takes in memory. Each row is loaded by a process of its own: another row's leavings would count.
+
+use crate::manifests::{self, PodSpec, with_images};
+use crate::report::{Row, line};
+use crate::workloads::PLAIN;
+use berth_cluster::decode::Decoder;
+use berth_cluster::manifest::from_manifest;
+use berth_core::ledger::Ledger;
+use serde_json::{Value, json};
+use std::process::Command;
+use std::time::Instant;
+
+/// The row that this process is to load.
+const LOADS: &str = "BERTH_BENCH_LOADS";
+
+struct Load {
+    name: &'static str,
+    nodes: usize,
+    pods: usize,
+    /// On each node.
+    images: usize,
+    /// Whether each pod has labels of its own.
+    own_labels: bool,
+}
+
+const SMALL: Load = Load {
+    name: "memory of 10,000 nodes and 100,000 pods with labels of their own, 50 images a node",
+    nodes: 10_000,
+    pods: 100_000,
+    images: 50,
+    own_labels: true,
+};
+const LARGE: Load = Load {
+    name: "memory of 100,000 nodes and 1,000,000 pods with labels of their own, 50 images a node",
+    nodes: 100_000,
+    pods: 1_000_000,
+    ..SMALL
+};
+const LARGE_EQUAL: Load =
+    Load { name: "memory of 100,000 nodes and 1,000,000 equal pods, no images", images: 0, own_labels: false, ..LARGE };
+const LOADED: [&Load; 3] = [&SMALL, &LARGE, &LARGE_EQUAL];
+
+pub(crate) const ROWS: &[Row] = &[
+    Row { name: SMALL.name, long: false, run: in_a_process },
+    Row { name: LARGE.name, long: true, run: in_a_process },
+    Row { name: LARGE_EQUAL.name, long: true, run: in_a_process },
+];
+
+fn in_a_process(name: &'static str) {
+    let binary = std::env::current_exe().expect("the path of this program");
+    let ended = Command::new(binary).env(LOADS, name).status().expect("this program again");
+    assert!(ended.success(), "{name}: {ended}");
+}
+
+/// Loads what this process was started for, if it was started for that.
+pub(crate) fn load_if_asked() -> bool {
+    let Ok(name) = std::env::var(LOADS) else { return false };
+    let load = LOADED.into_iter().find(|load| load.name == name).expect("a row by that name");
+    let began = Instant::now();
+    let ledger = load.ledger();
+    let took = began.elapsed();
+    line(&name, &format!("{} MiB resident, {} nodes, built in {took:.1?}", resident_mib(), ledger.nodes().len()));
+    true
+}
+
+impl Load {
+    fn ledger(&self) -> Ledger {
+        let (mut decoder, mut ledger) = (Decoder::default(), Ledger::new());
+        let nodes = (0..self.nodes).map(|i| {
+            let images: Vec<usize> = (0..self.images).map(|k| (i * 7 + k * k) % 2_000).collect();
+            with_images(manifests::node(i, PLAIN.zones, 0), &images)
+        });
+        let pods = (0..self.pods).map(|i| self.pod(i));
+        for manifest in nodes.chain(pods) {
+            for object in from_manifest(&mut decoder, &manifest) {
+                object.expect("a manifest of the benchmark decodes").apply(&mut ledger);
+            }
+        }
+        ledger
+    }
+
+    fn pod(&self, i: usize) -> Value {
+        let mut labels = json!({"app": "web"});
+        if self.own_labels {
+            labels["statefulset.kubernetes.io/pod-name"] = json!(format!("web-{i}"));
+            labels["apps.kubernetes.io/pod-index"] = json!(i.to_string());
+        }
+        let owner = Some(("StatefulSet", "web".to_owned()));
+        PodSpec { labels, owner, ..PodSpec::basic() }.manifest(i, Some(format!("node-{:05}", i % self.nodes)))
+    }
+}
+
+fn resident_mib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux says what a process takes");
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("what is resident");
+    let kib: u64 = line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).expect("a number of KiB");
+    kib / 1024
+}

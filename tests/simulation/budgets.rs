@@ -115,6 +115,11 @@ impl Strict {
     pub(crate) fn of(schedulers: Vec<String>) -> Self {
         Self { schedulers, sent: VecDeque::new() }
     }
+
+    /// The operator was told that the pod stays: its deletion, sent before, takes nothing from budgets.
+    pub(crate) fn refused(&mut self, operator: usize, victim: &str) {
+        self.sent.retain(|(_, by, _, uid)| (*by, &**uid) != (operator, victim));
+    }
 }
 
 impl Rules {

@@ -446,6 +446,9 @@ impl Rules {
             self.bind_answered(operator, text(&body, "/metadata/uid"), answer.code);
         }
         if !answer.is_success() {
+            if answer.is_definite() && asked.method == "DELETE" {
+                self.strict.refused(operator, text(&body, "/preconditions/uid"));
+            }
             return;
         }
         match (asked.method.as_str(), place.subresource.as_str()) {

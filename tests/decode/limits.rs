@@ -67,8 +67,13 @@ fn pods_that_list_too_much_are_held_by_field() {
         let shape = pod(spec).shape;
         let field = field.replace("required…", required).replace("preferred…", preferred);
         assert_eq!(shape.held_by, [too_large(&field, count, limit)]);
-        assert!(shape.spread.is_empty() && shape.tolerations.is_empty() && shape.anti_affinity.is_empty(), "{field}");
-        assert!(shape.required_affinity.is_none() && shape.preferred_pods.is_empty() && shape.host_ports.is_empty());
+        assert!(
+            shape.spread.is_empty() && shape.row.tolerations.is_empty() && shape.anti_affinity.is_empty(),
+            "{field}"
+        );
+        assert!(
+            shape.row.required_affinity.is_none() && shape.preferred_pods.is_empty() && shape.row.host_ports.is_empty()
+        );
     }
 }
 

@@ -35,7 +35,12 @@ fn asks(cpu: &str, memory: &str) -> Value {
 
 fn cpu(pod: &Pod) -> (i64, i64, i64, i64) {
     let (shape, usage) = (&pod.shape, &pod.usage);
-    (shape.requests.milli_cpu, shape.score_requests.milli_cpu, usage.requests.milli_cpu, usage.non_zero_milli_cpu)
+    (
+        shape.row.requests.milli_cpu,
+        shape.row.score_requests.milli_cpu,
+        usage.requests.milli_cpu,
+        usage.non_zero_milli_cpu,
+    )
 }
 
 #[test]
@@ -46,9 +51,9 @@ fn containers_init_containers_and_sidecars_as_in_the_worked_vector() {
         "initContainers": [init("2", Value::Null), init("1", json!("Always")), init("4", Value::Null)],
     }));
     assert_eq!(cpu(&pod), (5000, 5000, 5000, 5000));
-    assert_eq!(pod.shape.requests.memory, 2048 * MIB);
+    assert_eq!(pod.shape.row.requests.memory, 2048 * MIB);
     // The sidecar names no memory: 200 MiB beside the containers.
-    assert_eq!(pod.shape.score_requests.memory, 2248 * MIB);
+    assert_eq!(pod.shape.row.score_requests.memory, 2248 * MIB);
     assert_eq!(pod.usage.non_zero_memory, 2248 * MIB);
     assert_eq!(pod.shape.container_count, 5);
 }
@@ -59,21 +64,21 @@ fn missing_requests_count_for_scoring_only_and_zero_stays_zero() {
         json!({"containers": [{"name": "a"}, asks("0", "0"), {"name": "b", "resources": {"limits": {"cpu": "9"}}}]}),
     );
     assert_eq!(cpu(&pod), (0, 200, 0, 200));
-    assert_eq!((pod.shape.requests.memory, pod.usage.non_zero_memory), (0, 400 * MIB));
-    assert!(pod.shape.requests.is_empty());
+    assert_eq!((pod.shape.row.requests.memory, pod.usage.non_zero_memory), (0, 400 * MIB));
+    assert!(pod.shape.row.requests.is_empty());
 }
 
 #[test]
 fn overhead_is_added_everywhere() {
     let pod = pod(json!({"containers": [asks("1", "1Gi")], "overhead": {"cpu": "250m", "example.com/x": 2}}));
     assert_eq!(cpu(&pod), (1250, 1250, 1250, 1250));
-    assert_eq!(pod.shape.requests.scalar("example.com/x"), Some(2));
+    assert_eq!(pod.shape.row.requests.scalar("example.com/x"), Some(2));
 }
 
 #[test]
 fn sums_are_rounded_once() {
     let pod = pod(json!({"containers": [asks("500u", "0.5"), asks("500u", "0.5")]}));
-    assert_eq!((pod.shape.requests.milli_cpu, pod.shape.requests.memory), (1, 1));
+    assert_eq!((pod.shape.row.requests.milli_cpu, pod.shape.row.requests.memory), (1, 1));
 }
 
 #[test]
@@ -84,8 +89,8 @@ fn the_pod_level_replaces_what_it_names() {
     }));
     // The score looks at containers alone, with defaults for the second one.
     assert_eq!(cpu(&pod), (5000, 1100, 5000, 5000));
-    assert_eq!(pod.shape.requests.scalar("example.com/x"), Some(3), "not supported at the pod level");
-    assert_eq!(pod.shape.requests.scalar("hugepages-2Mi"), Some(4 * MIB));
+    assert_eq!(pod.shape.row.requests.scalar("example.com/x"), Some(3), "not supported at the pod level");
+    assert_eq!(pod.shape.row.requests.scalar("hugepages-2Mi"), Some(4 * MIB));
     // Memory is in the sum already, so the second container gets no default.
     assert_eq!(pod.usage.non_zero_memory, 1024 * MIB);
 }
@@ -108,7 +113,7 @@ fn a_resize_counts_the_most_of_wanted_had_and_set_aside() {
     };
     let deferred = pod_with(json!({}), spec.clone(), status("Deferred"));
     assert_eq!(cpu(&deferred), (1000, 1000, 1000, 1000));
-    assert_eq!((deferred.usage.requests.memory, deferred.shape.requests.memory), (2048 * MIB, 1024 * MIB));
+    assert_eq!((deferred.usage.requests.memory, deferred.shape.row.requests.memory), (2048 * MIB, 1024 * MIB));
     let infeasible = pod_with(json!({}), spec, status("Infeasible"));
     assert_eq!(cpu(&infeasible), (1000, 1000, 750, 750));
 }
@@ -142,7 +147,7 @@ fn resources_that_count_for_nothing_are_left_out() {
     ];
     let requests: serde_json::Map<String, Value> = names.iter().map(|n| ((*n).to_owned(), json!("0"))).collect();
     let pod = pod(json!({"containers": [{"name": "c", "resources": {"requests": requests}}]}));
-    let named: Vec<&str> = pod.shape.requests.scalars.iter().map(|(n, _)| &**n).collect();
+    let named: Vec<&str> = pod.shape.row.requests.scalars.iter().map(|(n, _)| &**n).collect();
     assert_eq!(named, ["attachable-volumes-z", "example.com/x", "hugepages-1Gi", "kubernetes.io/y"]);
 }
 
@@ -180,7 +185,7 @@ fn host_ports_of_containers_and_sidecars() {
     }));
     let ports: Vec<_> = pod.usage.ports.iter().map(|p| (p.protocol, p.port, &*p.ip)).collect();
     assert_eq!(ports, [(Protocol::Tcp, 9, "0.0.0.0"), (Protocol::Udp, 80, "10.0.0.1")]);
-    assert_eq!(pod.shape.host_ports, pod.usage.ports);
+    assert_eq!(pod.shape.row.host_ports, pod.usage.ports);
 }
 
 #[test]
@@ -201,10 +206,10 @@ fn tolerations_and_values_from_the_future() {
         {"operator": "Exists"}, {"key": "a", "value": "b", "effect": "NoExecute"},
         {"key": "a", "operator": "Gt", "value": "1"}, {"key": "a", "operator": "Near"}, {"key": "a", "effect": "NoThinking"},
     ]}));
-    let operators: Vec<_> = pod.shape.tolerations.iter().map(|t| t.operator).collect();
+    let operators: Vec<_> = pod.shape.row.tolerations.iter().map(|t| t.operator).collect();
     let never = TolerationOperator::Never;
     assert_eq!(operators, [TolerationOperator::Exists, TolerationOperator::Equal, never, never, never]);
-    assert_eq!(pod.shape.tolerations[1].effect, Some(TaintEffect::NoExecute));
+    assert_eq!(pod.shape.row.tolerations[1].effect, Some(TaintEffect::NoExecute));
     let holds: Vec<String> = pod.shape.held_by.iter().map(ToString::to_string).collect();
     assert_eq!(
         holds,
@@ -236,7 +241,7 @@ fn node_affinity_terms_that_upstream_cannot_parse_are_broken() {
         (json!({"key": "a", "operator": "Near", "values": ["b"]}), true),
     ] {
         let pod = pod(node_affinity(json!([{"matchExpressions": [expression]}])));
-        let term = &pod.shape.required_affinity.as_ref().unwrap().terms[0];
+        let term = &pod.shape.row.required_affinity.as_ref().unwrap().terms[0];
         assert_eq!(term.broken, broken, "{expression}");
         let unknown = expression["operator"] == "Near";
         assert_eq!(pod.shape.held_by.len(), usize::from(unknown), "{expression}");
@@ -246,13 +251,13 @@ fn node_affinity_terms_that_upstream_cannot_parse_are_broken() {
 #[test]
 fn node_affinity_by_name() {
     let field = |operator: &str, values: Value| json!([{"matchFields": [{"key": "metadata.name", "operator": operator, "values": values}]}]);
-    let term = |terms: Value| pod(node_affinity(terms)).shape.required_affinity.as_ref().unwrap().terms[0].clone();
+    let term = |terms: Value| pod(node_affinity(terms)).shape.row.required_affinity.as_ref().unwrap().terms[0].clone();
     assert_eq!(term(field("In", json!(["n1"]))).names, [(true, "n1".into())]);
     assert_eq!(term(field("NotIn", json!(["n1"]))).names, [(false, "n1".into())]);
     assert!(term(field("In", json!(["n1", "n2"]))).broken);
     assert!(term(field("Exists", json!([]))).broken);
     assert!(!term(json!([{}])).matches_in("n1", &mut LookUp::new(&Labels::none())));
-    assert_eq!(pod(node_affinity(json!([]))).shape.required_affinity.as_ref().unwrap().terms.len(), 0);
+    assert_eq!(pod(node_affinity(json!([]))).shape.row.required_affinity.as_ref().unwrap().terms.len(), 0);
 }
 
 #[test]
@@ -265,7 +270,7 @@ fn preferred_terms_without_weight_or_content_count_as_preferences_that_match_not
         .node(&SlimNode::read(br#"{"metadata": {"name": "n", "labels": {"a": "b"}}}"#))
         .unwrap()
         .labels;
-    let matches = pod.shape.preferred_affinity.iter().map(|p| p.term.matches_in("n", &mut LookUp::new(&labels)));
+    let matches = pod.shape.row.preferred_affinity.iter().map(|p| p.term.matches_in("n", &mut LookUp::new(&labels)));
     assert_eq!(matches.collect::<Vec<_>>(), [false, false, true]);
 }
 
@@ -274,7 +279,7 @@ fn overhead_is_added_once() {
     let pod = pod(json!({
         "containers": [{"name": "a"}], "overhead": {"memory": "1Gi"}, "resources": {"requests": {"memory": "1.5Gi"}},
     }));
-    assert_eq!(pod.shape.requests.memory, 2560 * MIB);
+    assert_eq!(pod.shape.row.requests.memory, 2560 * MIB);
     assert_eq!(pod.usage.requests.memory, 2560 * MIB);
 }
 
@@ -382,7 +387,7 @@ fn a_pod_is_read_whole() {
     assert_eq!((pod.created_unix_us, pod.nominated_node.as_deref(), pod.node_name), (1_000_000, Some("n9"), None));
     assert_eq!(pod.gates.iter().map(|g| &**g).collect::<Vec<_>>(), ["g2", "g1"]);
     assert_eq!(pod.shape.labels.get("a").map(|v| &**v), Some("1"));
-    assert_eq!(pod.shape.node_selector.get("disk").map(|v| &**v), Some("ssd"));
+    assert_eq!(pod.shape.row.node_selector.get("disk").map(|v| &**v), Some("ssd"));
     let condition = pod.scheduled.unwrap();
     assert_eq!((condition.status, &*condition.reason, &*condition.message), (false, "Unschedulable", "0/1"));
 }
@@ -393,7 +398,7 @@ fn of_a_bound_pod_only_what_others_must_know_is_kept() {
                       "volumes": [{"persistentVolumeClaim": {}}]});
     let pod = pod_with(json!({"labels": {"a": "b"}}), spec, json!({"phase": "Failed"}));
     assert_eq!((pod.usage.requests.milli_cpu, pod.shape.labels.len(), pod.finished), (1000, 1, true));
-    assert!(pod.shape.requests.is_empty() && pod.shape.held_by.is_empty() && pod.shape.tolerations.is_empty());
+    assert!(pod.shape.row.requests.is_empty() && pod.shape.held_by.is_empty() && pod.shape.row.tolerations.is_empty());
 }
 
 #[test]
@@ -464,7 +469,7 @@ fn manifests_get_the_defaults_of_the_api_server() {
     let Ok(Object::Pod(pod)) = &read[0] else { panic!("{:?}", read[0]) };
     assert_eq!((pod.key.to_string(), &*pod.scheduler_name), ("default/a".to_owned(), "default-scheduler"));
     assert_eq!(
-        (pod.shape.requests.milli_cpu, pod.shape.requests.memory, pod.shape.host_ports[0].port),
+        (pod.shape.row.requests.milli_cpu, pod.shape.row.requests.memory, pod.shape.row.host_ports[0].port),
         (500, 1024 * MIB, 80)
     );
     assert_eq!(pod.unknown_fields.len(), 1);

@@ -112,6 +112,9 @@ pub const LARGEST_SUM: i64 = i64::MAX / 2;
 /// Bytes of class results that one worker keeps, with the shapes they are for: a few hundred shapes on 5,000 nodes.
 pub const CLASS_CACHE_BYTES: usize = 24 << 20;
 
+/// Shapes and priorities of which a worker knows that they fit nowhere as things are.
+pub const KNOWN_REFUSALS: usize = 1_024;
+
 /// Shapes remembered after one attempt: one that comes back within so many others gets a table of its own.
 pub const SHAPES_REMEMBERED: usize = 64;
 
@@ -190,6 +193,9 @@ pub const VICTIMS_WINDOW: Duration = Duration::from_mins(1);
 /// Match classes of placed and freed pods, in one scan of the log, that are matched against each waiting pod; above it every
 /// waiting pod is retried.
 pub const HINT_MATCH_CLASSES: usize = 128;
+
+/// Nodes, in one scan of the log, that are asked whether a waiting pod fits them now; above it every waiting pod is retried.
+pub const HINT_ROWS: usize = 256;
 
 /// What comparing these classes with waiting pods may take in one scan of the log, in rows judged for a plain pod: their terms and
 /// selectors, and those of the pods that wait. Above it the remaining waiting pods are retried. Most terms are short and end at the

@@ -1,7 +1,7 @@
 //! Builders that the tests of all crates share.
 
 use crate::io::RefusalText;
-use crate::model::{Labels, Node, Pod, PodKey, PodShape, Pressure, Requests, ScheduledCondition, Usage};
+use crate::model::{Labels, Node, Pod, PodKey, PodShape, Pressure, Requests, RowShape, ScheduledCondition, Usage};
 use crate::profile::Extender;
 use std::sync::Arc;
 
@@ -18,13 +18,10 @@ pub fn shape() -> PodShape {
     PodShape {
         namespace: "default".into(),
         labels: Labels::none(),
-        requests: Requests::default(),
-        score_requests: Requests { milli_cpu: 100, memory: 200 << 20, ..Requests::default() },
-        node_selector: Labels::none(),
-        required_affinity: None,
-        preferred_affinity: Vec::new(),
-        tolerations: Vec::new(),
-        host_ports: Vec::new(),
+        row: Arc::new(RowShape {
+            score_requests: Requests { milli_cpu: 100, memory: 200 << 20, ..Requests::default() },
+            ..RowShape::default()
+        }),
         images: Vec::new(),
         container_count: 1,
         affinity: Vec::new(),
@@ -32,24 +29,28 @@ pub fn shape() -> PodShape {
         preferred_pods: Vec::new(),
         spread: Vec::new(),
         controller: None,
-        required_features: Vec::new(),
-        best_effort: false,
         held_by: Vec::new(),
     }
 }
 
 pub fn shape_of(milli_cpu: i64, memory: i64) -> PodShape {
     let requests = Requests { milli_cpu, memory, ..Requests::default() };
-    PodShape { score_requests: requests.clone(), requests, ..shape() }
+    with_row(shape(), |row| (row.score_requests, row.requests) = (requests.clone(), requests))
+}
+
+/// `shape` with what nodes are asked about it changed.
+pub fn with_row(mut shape: PodShape, change: impl FnOnce(&mut RowShape)) -> PodShape {
+    change(shape.row_mut());
+    shape
 }
 
 /// A pending pod whose uid is its name.
 pub fn pod(name: &str, shape: PodShape) -> Pod {
     let usage = Usage {
-        requests: shape.requests.clone(),
-        non_zero_milli_cpu: shape.score_requests.milli_cpu,
-        non_zero_memory: shape.score_requests.memory,
-        ports: shape.host_ports.clone(),
+        requests: shape.row.requests.clone(),
+        non_zero_milli_cpu: shape.row.score_requests.milli_cpu,
+        non_zero_memory: shape.row.score_requests.memory,
+        ports: shape.row.host_ports.clone(),
     };
     Pod {
         key: PodKey { namespace: shape.namespace.clone(), name: name.into() },

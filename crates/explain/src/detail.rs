@@ -39,12 +39,12 @@ pub fn detail(
     match (plugin, lacking) {
         (_, Some(resource)) if resource != PODS => short(ledger, pod, resource, nodes),
         ("TaintToleration", _) => taints(cluster, pod, nodes),
-        ("NodeAffinity", _) if !pod.shape.node_selector.is_empty() || pod.shape.required_affinity.is_some() => {
-            let labels = pod.shape.node_selector.iter().map(|(key, value)| format!("{key}={value}"));
-            let terms = pod.shape.required_affinity.iter().flat_map(|affinity| affinity.terms.iter().map(term));
+        ("NodeAffinity", _) if !pod.shape.row.node_selector.is_empty() || pod.shape.row.required_affinity.is_some() => {
+            let labels = pod.shape.row.node_selector.iter().map(|(key, value)| format!("{key}={value}"));
+            let terms = pod.shape.row.required_affinity.iter().flat_map(|affinity| affinity.terms.iter().map(term));
             Detail::Selector { labels: labels.collect(), terms: terms.collect() }
         }
-        ("NodePorts", _) => Detail::Ports(pod.shape.host_ports.iter().map(|p| p.port).collect()),
+        ("NodePorts", _) => Detail::Ports(pod.shape.row.host_ports.iter().map(|p| p.port).collect()),
         _ => Detail::Nodes(nodes.iter().map(|name| (*name).to_owned()).collect()),
     }
 }
@@ -80,7 +80,7 @@ fn short(ledger: &Ledger, pod: &Pod, resource: &str, nodes: &[&str]) -> Detail {
         Some(((*name).to_owned(), free(ledger, node, resource).max(0)))
     });
     let most_free = free.reduce(|best, other| if other.1 > best.1 { other } else { best });
-    let requested = pod.shape.requests.amount(resource);
+    let requested = pod.shape.row.requests.amount(resource);
     Detail::Resource { name: resource.to_owned(), requested, most_free }
 }
 
@@ -102,7 +102,7 @@ pub fn hard_taints(node: &Node, pod: &Pod) -> Vec<String> {
 /// The hard taints of `node` that `pod` does not tolerate.
 pub(crate) fn untolerated<'a>(pod: &'a Pod, node: &'a Node) -> impl Iterator<Item = &'a Taint> {
     let hard = node.taints.iter().filter(|taint| taint.effect != TaintEffect::PreferNoSchedule);
-    hard.filter(|taint| !pod.shape.tolerations.iter().any(|own| own.tolerates(taint)))
+    hard.filter(|taint| !pod.shape.row.tolerations.iter().any(|own| own.tolerates(taint)))
 }
 
 /// A taint as kubectl writes it: `key=value:Effect`.

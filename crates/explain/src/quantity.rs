@@ -66,7 +66,7 @@ mod tests {
     #[test]
     fn each_reason_of_a_full_node_comes_with_its_resource() {
         let mut wanting = shape_of(2000, 0);
-        wanting.requests.set_scalar("example.com/gpu".into(), 1);
+        wanting.row_mut().requests.set_scalar("example.com/gpu".into(), 1);
         let mut ledger = Ledger::new();
         ledger.apply_node(&node("a", 1000, 1 << 30, 0));
         let profile = CompiledProfile::default_preset("test");

@@ -107,7 +107,7 @@ fn an_extender_that_is_not_asked_is_named_and_changes_nothing() {
     let mut asking = plain.clone();
     Arc::make_mut(&mut asking[0]).extenders = vec![gpu];
     let mut with_gpu = shape_of(100, 0);
-    with_gpu.requests.set_scalar("example.com/gpu".into(), 1);
+    with_gpu.row_mut().requests.set_scalar("example.com/gpu".into(), 1);
     let of_pack = |name: &str| Pod { scheduler_name: "pack".into(), ..pod(name, with_gpu.clone()) };
     let elsewhere = Pod { scheduler_name: "spread".into(), ..of_pack("elsewhere") };
     let mut node = node("n", 1000, GIB, 10);

@@ -191,7 +191,7 @@ fn scarcest(profile: &CompiledProfile, ledger: &Ledger, cluster: &Cluster, copy:
         resource: resource.clone(),
         nodes_lacking: on.len(),
         nodes: judged.nodes.len(),
-        requested: if &**resource == PODS { 1 } else { copy.shape.requests.amount(resource) },
+        requested: if &**resource == PODS { 1 } else { copy.shape.row.requests.amount(resource) },
         most_free,
         most_free_on: most_free_on.clone(),
         used: sum(|amounts| amounts.1),

@@ -77,7 +77,7 @@ mod tests {
             (json!({"resources": {"requests": {"cpu": "1"}}, "initContainers": [{"name": "i"}]}), vec![]),
         ] {
             let pod = pod(spec.clone());
-            let inferred: Vec<&str> = pod.shape.required_features.iter().map(|f| &**f).collect();
+            let inferred: Vec<&str> = pod.shape.row.required_features.iter().map(|f| &**f).collect();
             assert_eq!(inferred, required, "{spec}");
             assert!(pod.shape.held_by.is_empty(), "{spec}");
         }
@@ -95,7 +95,11 @@ mod tests {
     #[test]
     fn a_bound_pod_needs_nothing_more() {
         assert!(
-            pod(json!({"nodeName": "a", "hostNetwork": true, "hostUsers": false})).shape.required_features.is_empty()
+            pod(json!({"nodeName": "a", "hostNetwork": true, "hostUsers": false}))
+                .shape
+                .row
+                .required_features
+                .is_empty()
         );
     }
 
@@ -116,7 +120,7 @@ mod tests {
             let manifest =
                 json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": spec, "status": status});
             match &from_manifest(&mut Decoder::small(), &manifest)[0] {
-                Ok(Object::Pod(pod)) => pod.shape.best_effort,
+                Ok(Object::Pod(pod)) => pod.shape.row.best_effort,
                 other => panic!("{other:?}"),
             }
         };

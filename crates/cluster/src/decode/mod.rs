@@ -34,7 +34,7 @@ pub use berth_core::ledger::Object;
 pub use few_fields::*;
 
 use crate::slim::{FieldError, Pairs, Parts, Slim, SlimMeta, SlimNode, SlimPod, Text};
-use berth_core::model::{Labels, Node, Pod, PodShape, Str, Usage};
+use berth_core::model::{Labels, Node, Pod, PodShape, RowShape, Str, Usage};
 use pool::Pool;
 use std::sync::Arc;
 
@@ -75,6 +75,7 @@ pub struct Decoder {
     texts: Pool<Str>,
     labels: Pool<Labels>,
     shapes: Pool<Arc<PodShape>>,
+    rows: Pool<Arc<RowShape>>,
     usages: Pool<Arc<Usage>>,
     reads_bound_pods_whole: bool,
 }
@@ -102,6 +103,7 @@ impl Decoder {
             texts: Pool::new(texts),
             labels: Pool::new(labels),
             shapes: Pool::new(shapes),
+            rows: Pool::new(shapes),
             usages: Pool::new(shapes),
             reads_bound_pods_whole: false,
         }

@@ -8,7 +8,7 @@ use crate::slim::{
 use berth_core::limits;
 use berth_core::model::{
     Controller, Feature, HostPort, NodeSelector, NodeSelectorTerm, Pod, PodKey, PodShape, PreferredTerm, Protocol,
-    ScheduledCondition, Str, Toleration, TolerationOperator, Usage,
+    RowShape, ScheduledCondition, Str, Toleration, TolerationOperator, Usage,
 };
 
 /// A pod whose name is known to be there.
@@ -35,12 +35,16 @@ pub(super) fn decode(
         pod_affinity::read(decoder, spec, &mut shape, &mut findings);
     }
     if within {
-        shape.requests = amounts.fit(decoder);
-        shape.score_requests = amounts.score(decoder);
-        shape.host_ports = ports;
         shape.controller = controller(decoder, metadata);
-        shape.best_effort = &*status.quality == "BestEffort";
-        placement(decoder, spec, &mut shape, findings);
+        let mut row = RowShape {
+            requests: amounts.fit(decoder),
+            score_requests: amounts.score(decoder),
+            host_ports: ports,
+            best_effort: &*status.quality == "BestEffort",
+            ..RowShape::default()
+        };
+        placement(decoder, spec, &mut shape, &mut row, findings);
+        shape.row = decoder.rows.share(row);
     } else if whole {
         // A pod that lists too much is not decoded further: it is held, and costs no more than its name.
         shape.held_by = findings.finish();
@@ -123,24 +127,30 @@ fn scheduled(decoder: &mut Decoder, status: &PodStatus<'_>) -> Option<ScheduledC
 }
 
 /// Fills in what only a pod that is to be placed needs.
-fn placement(decoder: &mut Decoder, spec: &PodSpec<'_>, shape: &mut PodShape, mut findings: Findings) {
+fn placement(
+    decoder: &mut Decoder,
+    spec: &PodSpec<'_>,
+    shape: &mut PodShape,
+    row: &mut RowShape,
+    mut findings: Findings,
+) {
     findings.read(spec);
-    shape.required_features = declared::required_features(decoder, spec, &mut findings);
-    let scalars = shape.requests.scalars.len();
+    row.required_features = declared::required_features(decoder, spec, &mut findings);
+    let scalars = row.requests.scalars.len();
     findings.hold_if(scalars > limits::SCALARS_PER_POD, || Feature::TooLarge {
         field: "spec.containers[].resources.requests (extended resources)".into(),
         count: scalars,
         limit: limits::SCALARS_PER_POD,
     });
-    shape.node_selector = decoder.labels(&spec.node_selector);
+    row.node_selector = decoder.labels(&spec.node_selector);
     if let Some(affinity) = spec.affinity.as_ref().and_then(|a| a.node_affinity.as_ref()) {
         let required = affinity.required.as_ref().map(|r| &r.node_selector_terms);
-        shape.required_affinity = required.map(|terms| NodeSelector {
+        row.required_affinity = required.map(|terms| NodeSelector {
             terms: terms.iter().map(|t| selectors::node_term(decoder, t, REQUIRED, &mut findings)).collect(),
         });
-        shape.preferred_affinity = affinity.preferred.iter().map(|p| preferred(decoder, p, &mut findings)).collect();
+        row.preferred_affinity = affinity.preferred.iter().map(|p| preferred(decoder, p, &mut findings)).collect();
     }
-    shape.tolerations = spec.tolerations.iter().map(|t| toleration(decoder, t, &mut findings)).collect();
+    row.tolerations = spec.tolerations.iter().map(|t| toleration(decoder, t, &mut findings)).collect();
     let constraints = spec.topology_spread_constraints.iter();
     shape.spread = constraints.map(|c| spread::constraint(decoder, c, &shape.labels, &mut findings)).collect();
     let containers = spec.init_containers.iter().chain(&spec.containers);

@@ -179,7 +179,7 @@ mod tests {
         let affinity = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}});
         let pod = json!({"metadata": {"name": "p"}, "spec": {"affinity": affinity}}).to_string();
         let shape = Decoder::small().pod(&SlimPod::read(pod.as_bytes())).expect("a pod").shape;
-        let required = shape.required_affinity.as_ref().expect("given");
+        let required = shape.row.required_affinity.as_ref().expect("given");
         assert_eq!(required.terms[0].expressions[0].values, ["a".into(), "b".into(), "c".into()]);
         for value in ["a", "b", "c"] {
             assert!(required.matches("n", &[("k", value)].into_iter().collect()), "{value}");

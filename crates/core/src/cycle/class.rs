@@ -1,12 +1,15 @@
-use crate::ledger::NodeId;
+use crate::ledger::{ImageId, NodeId};
 use crate::limits::{CLASS_CACHE_BYTES, SHAPES_REMEMBERED};
-use crate::model::{Footprint, PodShape};
+use crate::model::{Controller, Footprint, PodShape, RowShape};
 use crate::plugins::{
-    PluginContext, ResolvedPod, Verdict, Work, cost_on, filter, fixed_score, node_affinity, taint_toleration,
+    ImageWorths, PluginContext, ResolvedPod, Verdict, Work, cost_on, filter, fixed_score, image_worths, node_affinity,
+    taint_toleration,
 };
 use crate::profile::Score;
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 use std::collections::VecDeque;
+use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Weak};
 
 /// The raw scores of a row that are normalised over the feasible nodes.
@@ -24,12 +27,13 @@ thread_local! {
     pub(crate) static JUDGED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// What a profile's own filters and scores find for one pod shape.
+/// What a profile's own filters and scores find for pods of equal [`RowShape`].
 #[derive(Debug)]
 pub(super) struct Class {
+    key: ClassKey,
     pub(super) resolved: ResolvedPod,
     pub(super) rows: CachedRows,
-    /// Bytes of the shape, which the class keeps alive.
+    /// Bytes of the row shape, which the class keeps alive.
     shape_bytes: usize,
 }
 
@@ -39,7 +43,41 @@ impl Class {
     }
 }
 
-/// The answers for one pod shape, row by row, each good as long as the row's version is the one it was made at.
+/// What pods have in common that share a class: all that the answers about a row depend on.
+///
+/// The ledger interns row shapes, so equal ones have one address. A class keeps its row shape alive, so its address stays unique.
+/// Addresses are compared, never followed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct ClassKey {
+    row: usize,
+    /// The images that ImageLocality counts.
+    images: SmallVec<[ImageId; 2]>,
+    /// The scale of ImageLocality; 0 where it counts no image.
+    containers: u32,
+    /// Where the profile has a score that reads it.
+    controller: Option<Controller>,
+}
+
+impl ClassKey {
+    fn of(cx: PluginContext<'_>, shape: &PodShape, images: &ImageWorths) -> Self {
+        let reads_controller = cx.profile.weight(Score::NodePreferAvoidPodsPriority).is_some();
+        Self {
+            row: address(&shape.row),
+            images: images.iter().map(|(image, _)| *image).collect(),
+            containers: if images.is_empty() { 0 } else { shape.container_count },
+            controller: shape.controller.clone().filter(|_| reads_controller),
+        }
+    }
+}
+
+impl Hash for ClassKey {
+    /// Without the controller, whose texts tenants choose: keys that differ in nothing else are compared one by one.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.row, &self.images).hash(state);
+    }
+}
+
+/// The answers for one class, row by row, each good as long as the row's version is the one it was made at.
 #[derive(Debug, Default)]
 pub(super) struct CachedRows {
     made_at: Vec<u64>,
@@ -140,17 +178,14 @@ impl CachedRows {
     }
 }
 
-/// Classes by shape, bounded by the bytes of their rows and shapes. The least recently used class is evicted and hands its columns
-/// to the next. A class that nobody uses goes with time: pods of a shape that has the name of their Job never come back.
+/// Classes by key, bounded by the bytes of their rows and row shapes. The least recently used class is evicted and hands its columns
+/// to the next. A class that nobody uses goes with time.
 ///
-/// A shape gets a class of its own when it comes back soon. Until then it is judged in one scratch class, whose columns
+/// A key gets a class of its own when it comes back soon. Until then it is judged in one scratch class, whose columns
 /// stay warm in the processor's cache: a thousand different pods would otherwise write a thousand cold tables for nothing.
-///
-/// The ledger interns shapes, so equal shapes have one address. A class keeps its shape alive, so its address stays unique.
-/// Addresses are compared, never followed.
 #[derive(Debug, Default)]
 pub(super) struct ClassCache {
-    slots: FxHashMap<usize, usize>,
+    slots: FxHashMap<ClassKey, usize>,
     classes: Vec<Class>,
     /// By slot: the value of `uses` when the class was last used.
     last_used: Vec<u64>,
@@ -160,13 +195,13 @@ pub(super) struct ClassCache {
     /// Bytes of all classes.
     bytes: usize,
     scratch: Option<Class>,
-    /// Shapes that were judged in the scratch class, newest last. Only their addresses are kept.
-    recent: VecDeque<Weak<PodShape>>,
+    /// Keys that were judged in the scratch class, newest last. Of row shapes only the addresses are kept.
+    recent: VecDeque<(Weak<RowShape>, ClassKey)>,
 }
 
 /// A number, so that a scheduler can go from thread to thread.
-fn address(shape: &Arc<PodShape>) -> usize {
-    Arc::as_ptr(shape) as usize
+fn address(row: &Arc<RowShape>) -> usize {
+    Arc::as_ptr(row) as usize
 }
 
 impl ClassCache {
@@ -174,16 +209,19 @@ impl ClassCache {
     pub(super) fn get(&mut self, cx: PluginContext<'_>, shape: &Arc<PodShape>) -> &mut Class {
         self.uses += 1;
         self.shrink(CLASS_CACHE_BYTES);
-        match self.slots.get(&address(shape)).copied() {
-            Some(slot) => self.known(slot, cx),
-            None if self.came_back(shape) => {
-                let slot = self.insert(ResolvedPod::new(cx.profile, cx.ledger, shape), cx.ledger.nodes().rows());
-                self.known(slot, cx)
+        let images = image_worths(shape, cx.ledger);
+        let key = ClassKey::of(cx, shape, &images);
+        match self.slots.get(&key).copied() {
+            Some(slot) => self.known(slot, cx, shape, images),
+            None if self.came_back(&key, shape) => {
+                let resolved = ResolvedPod::with_images(cx.profile, cx.ledger, shape, images);
+                let slot = self.insert(key, resolved, cx.ledger.nodes().rows());
+                self.fitted(slot, cx)
             }
             None => {
                 let rows = self.scratch.take().map(|class| class.rows).unwrap_or_default();
-                let resolved = ResolvedPod::new(cx.profile, cx.ledger, shape);
-                let class = self.scratch.insert(Class { resolved, rows, shape_bytes: 0 });
+                let resolved = ResolvedPod::with_images(cx.profile, cx.ledger, shape, images);
+                let class = self.scratch.insert(Class { key, resolved, rows, shape_bytes: 0 });
                 class.rows.clear();
                 class.rows.fit_to(cx.ledger.nodes().rows());
                 class
@@ -194,12 +232,13 @@ impl ClassCache {
     /// As [`Self::get`], for a shape already judged in this attempt: where its class is still the scratch one, that is no
     /// second use, and earns it no class of its own.
     pub(super) fn again(&mut self, cx: PluginContext<'_>, shape: &Arc<PodShape>) -> &mut Class {
-        let has_own = self.slots.contains_key(&address(shape));
-        let Some(mut class) = self.scratch.take_if(|class| !has_own && Arc::ptr_eq(&class.resolved.shape, shape))
-        else {
+        let images = image_worths(shape, cx.ledger);
+        let key = ClassKey::of(cx, shape, &images);
+        let has_own = self.slots.contains_key(&key);
+        let Some(mut class) = self.scratch.take_if(|class| !has_own && class.key == key) else {
             return self.get(cx, shape);
         };
-        if class.resolved.refresh(cx.profile, cx.ledger) {
+        if class.resolved.refresh(cx.profile, cx.ledger, shape, images) {
             class.rows.clear();
         }
         class.rows.fit_to(cx.ledger.nodes().rows());
@@ -220,34 +259,39 @@ impl ClassCache {
         self.classes.is_empty() && self.scratch.is_none()
     }
 
-    fn known(&mut self, slot: usize, cx: PluginContext<'_>) -> &mut Class {
+    fn known(&mut self, slot: usize, cx: PluginContext<'_>, shape: &Arc<PodShape>, images: ImageWorths) -> &mut Class {
         self.last_used[slot] = self.uses;
         let class = &mut self.classes[slot];
-        if class.resolved.refresh(cx.profile, cx.ledger) {
+        if class.resolved.refresh(cx.profile, cx.ledger, shape, images) {
             class.rows.clear();
         }
+        self.fitted(slot, cx)
+    }
+
+    fn fitted(&mut self, slot: usize, cx: PluginContext<'_>) -> &mut Class {
+        let class = &mut self.classes[slot];
         self.bytes -= class.bytes();
         class.rows.fit_to(cx.ledger.nodes().rows());
         self.bytes += class.bytes();
         class
     }
 
-    /// Whether the shape is among the recent ones; adds it if not.
-    fn came_back(&mut self, shape: &Arc<PodShape>) -> bool {
-        if let Some(at) = self.recent.iter().position(|known| std::ptr::eq(known.as_ptr(), Arc::as_ptr(shape))) {
+    /// Whether the key is among the recent ones; adds it if not.
+    fn came_back(&mut self, key: &ClassKey, shape: &PodShape) -> bool {
+        if let Some(at) = self.recent.iter().position(|(_, known)| known == key) {
             self.recent.remove(at);
             return true;
         }
         if self.recent.len() == SHAPES_REMEMBERED {
             self.recent.pop_front();
         }
-        self.recent.push_back(Arc::downgrade(shape));
+        self.recent.push_back((Arc::downgrade(&shape.row), key.clone()));
         false
     }
 
-    fn insert(&mut self, resolved: ResolvedPod, rows: usize) -> usize {
-        let shape_bytes = resolved.shape.heap_bytes();
-        let mut class = Class { resolved, rows: CachedRows::default(), shape_bytes };
+    fn insert(&mut self, key: ClassKey, resolved: ResolvedPod, rows: usize) -> usize {
+        let shape_bytes = resolved.shape.row.heap_bytes();
+        let mut class = Class { key, resolved, rows: CachedRows::default(), shape_bytes };
         let wanted = class.bytes() + rows * CachedRows::BYTES_PER_ROW;
         if let Some(rows) = self.shrink(CLASS_CACHE_BYTES.saturating_sub(wanted)) {
             class.rows = rows;
@@ -255,7 +299,7 @@ impl ClassCache {
         }
         self.bytes += class.bytes();
         let slot = self.classes.len();
-        self.slots.insert(address(&class.resolved.shape), slot);
+        self.slots.insert(class.key.clone(), slot);
         self.classes.push(class);
         self.last_used.push(self.uses);
         slot
@@ -290,9 +334,9 @@ impl ClassCache {
         self.last_used.swap_remove(slot);
         let class = self.classes.swap_remove(slot);
         self.bytes -= class.bytes();
-        self.slots.remove(&address(&class.resolved.shape));
+        self.slots.remove(&class.key);
         if let Some(moved) = self.classes.get(slot) {
-            self.slots.insert(address(&moved.resolved.shape), slot);
+            self.slots.insert(moved.key.clone(), slot);
         }
         class
     }
@@ -303,7 +347,7 @@ mod tests {
     use super::*;
     use crate::ledger::Ledger;
     use crate::profile::CompiledProfile;
-    use crate::testing::{node, shape};
+    use crate::testing::{node, shape, with_row};
 
     #[test]
     fn classes_that_nobody_uses_go_with_time() {
@@ -336,13 +380,15 @@ mod tests {
         let (cx, mut classes) = (PluginContext { profile: &profile, ledger: &ledger }, ClassCache::default());
         for i in 0..64 {
             let label = (format!("{i}").as_str().into(), "x".repeat(1 << 20).as_str().into());
-            let large = Arc::new(PodShape { labels: crate::model::Labels::from_pairs([label]), ..shape() });
+            let large = Arc::new(with_row(shape(), |row| {
+                row.node_selector = crate::model::Labels::from_pairs([label]);
+            }));
             assert!(Arc::ptr_eq(&classes.get(cx, &large).resolved.shape, &large), "judged in the scratch class");
             classes.get(cx, &large);
-            assert!(classes.slots.contains_key(&address(&large)), "it came back");
+            assert!(classes.slots.keys().any(|key| key.row == address(&large.row)), "it came back");
             assert!(classes.bytes <= CLASS_CACHE_BYTES, "{} bytes", classes.bytes);
             assert_eq!(classes.bytes, classes.classes.iter().map(Class::bytes).sum::<usize>());
-            let alive = classes.recent.iter().filter(|shape| shape.strong_count() > 0).count();
+            let alive = classes.recent.iter().filter(|(row, _)| row.strong_count() > 0).count();
             assert!(alive <= classes.classes.len() + 1, "{alive} shapes are kept alive");
         }
         assert!(classes.classes.len() > 16, "the rest stays");

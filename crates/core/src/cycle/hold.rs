@@ -84,7 +84,7 @@ impl<'a> Holds<'a> {
         if self.ledger.device_classes().is_empty() {
             return None;
         }
-        let asked = pod.shape.requests.scalars.iter().filter(|(_, amount)| *amount > 0).map(|(name, _)| name);
+        let asked = pod.shape.row.requests.scalars.iter().filter(|(_, amount)| *amount > 0).map(|(name, _)| name);
         let mut backed = asked.filter(|name| self.ledger.device_classes().is_backed(name));
         backed.find(|name| {
             let is_listed = || is_listed(self.profile, self.ledger, name);

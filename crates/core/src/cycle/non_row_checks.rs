@@ -106,7 +106,7 @@ impl NonRowChecks<'_> {
     /// What `overlay` adds to that.
     pub(crate) fn cost_of_overlay(&self, node: NodeId, overlay: &Overlay) -> usize {
         self.relations.cost_under(self.cx, self.resolved, node, overlay)
-            + overlay.cost_of_ports(self.resolved.shape.host_ports.len())
+            + overlay.cost_of_ports(self.resolved.shape.row.host_ports.len())
     }
 
     /// What pods of at least the pod's priority that are nominated to the node would add to it, if there are any.

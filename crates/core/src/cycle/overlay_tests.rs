@@ -140,10 +140,10 @@ impl Crowd {
         }
         if !self.one_in(8) {
             let (key, value, operator) = ("".into(), "".into(), TolerationOperator::Exists);
-            shape.tolerations = vec![Toleration { key, operator, value, effect: None }];
-            shape.node_selector = Labels::none();
-            shape.required_affinity = None;
-            shape.required_features = Vec::new();
+            shape.row_mut().tolerations = vec![Toleration { key, operator, value, effect: None }];
+            shape.row_mut().node_selector = Labels::none();
+            shape.row_mut().required_affinity = None;
+            shape.row_mut().required_features = Vec::new();
         }
         pod
     }
@@ -223,7 +223,7 @@ impl Crowd {
 #[test]
 fn a_pod_taken_away_counts_as_if_it_were_deleted() {
     let (mut compared, mut causes) = (0, BTreeMap::<String, u32>::new());
-    for seed in 0..4_000 {
+    for seed in 0..6_000 {
         let mut crowd = Crowd::of(seed);
         let mut profile = crowd.profile();
         let nodes = crowd.ledger.node_order();

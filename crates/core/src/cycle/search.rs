@@ -10,8 +10,8 @@ use super::laps::{Laps, Stopwatch};
 use super::non_row_checks::{NodeScan, NonRowChecks, prepare};
 use super::score::Scorer;
 use crate::ledger::{Ledger, NodeId, Proposal, VolumePlan};
-use crate::model::{Pod, Str, Time};
-use crate::plugins::{Cause, PluginContext, PluginSet, ResolvedPod, Stop, Tables, Work};
+use crate::model::{Pod, PodShape, Str, Time};
+use crate::plugins::{Cause, PluginContext, PluginSet, ResolvedPod, Stop, Tables, Work, cost_on, filter};
 use crate::profile::CompiledProfile;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -294,6 +294,27 @@ impl Scheduler {
         let resolved = ResolvedPod::new(cx.profile, ledger, &pod.shape);
         let checks = prepare(cx, &mut self.tables, pod, &resolved, &mut Work::of_one_hold()).ok()?;
         checks.judge_fresh(node).fits().then(|| checks.volume_plan(node))
+    }
+
+    /// Whether one of `rows` has become a place for pods of `shape`, of which it was none: the row's own filters let them there, or they
+    /// may evict somebody, which they may where a pod has less than `priority`; none for pods that evict nobody.
+    pub(crate) fn may_take_on(
+        &self,
+        ledger: &Ledger,
+        shape: &Arc<PodShape>,
+        priority: Option<i32>,
+        mut rows: impl Iterator<Item = NodeId>,
+        work: &mut Work,
+    ) -> bool {
+        let nodes = ledger.nodes();
+        let resolved = ResolvedPod::new(&self.profile, ledger, shape);
+        rows.any(|node| {
+            work.spend(cost_on(&resolved, nodes, node));
+            nodes.present[node.index()]
+                && self.profile.places_on(nodes.labels(node))
+                && (priority.is_some_and(|priority| ledger.lowest_priority(node) < priority)
+                    || filter(&self.profile, &resolved, nodes, node).fits())
+        })
     }
 
     /// The nodes as an attempt for `pod` sees them, and the source of ties; an error where PreFilter ends the attempt.

@@ -53,6 +53,10 @@ impl Draw {
         }
         if self.one_in(2) {
             drawn.images = vec![Image { names: vec![self.pick(&["app:1", "db:1"]).into()], size_bytes: 400 * MIB }];
+            if self.one_in(2) {
+                // On most nodes it is worth something.
+                drawn.images.push(Image { names: vec!["small:1".into()], size_bytes: 40 * MIB });
+            }
         }
         drawn.declared_features = if self.one_in(2) { Arc::from(["F".into()]) } else { Arc::from([]) };
         drawn.pressure = Pressure { memory: self.one_in(6), disk: self.one_in(9), pid: self.one_in(9) };
@@ -74,24 +78,28 @@ impl Draw {
 
     fn shape(&mut self) -> PodShape {
         let mut drawn = shape_of(100 * self.below(12) as i64, 128 * self.below(8) as i64 * MIB);
-        drawn.labels = [("app", self.pick(&["web", "db"]))].into_iter().collect();
+        let own = self.below(1_000).to_string();
+        let labels = [("app", self.pick(&["web", "db"])), ("own", &*own)];
+        drawn.labels = labels[..1 + self.below(2) as usize].iter().copied().collect();
         if self.one_in(4) {
             drawn
+                .row_mut()
                 .requests
                 .set_scalar(self.pick(&["example.com/gpu", "example.com/unknown"]).into(), self.below(3) as i64);
         }
         if self.one_in(4) {
-            drawn.node_selector = [("disk", self.pick(&["ssd", "hdd"]))].into_iter().collect();
+            drawn.row_mut().node_selector = [("disk", self.pick(&["ssd", "hdd"]))].into_iter().collect();
         }
         if self.one_in(4) {
-            drawn.required_affinity = Some(NodeSelector { terms: (0..=self.below(2)).map(|_| self.term()).collect() });
+            drawn.row_mut().required_affinity =
+                Some(NodeSelector { terms: (0..=self.below(2)).map(|_| self.term()).collect() });
         }
         if self.one_in(3) {
             let weight = 1 + self.below(100) as i32;
-            drawn.preferred_affinity = vec![PreferredTerm { weight, term: self.term() }];
+            drawn.row_mut().preferred_affinity = vec![PreferredTerm { weight, term: self.term() }];
         }
         if self.one_in(2) {
-            drawn.tolerations = vec![Toleration {
+            drawn.row_mut().tolerations = vec![Toleration {
                 key: self.pick(&["k1", "k2", ""]).into(),
                 operator: TolerationOperator::Exists,
                 value: "".into(),
@@ -100,10 +108,11 @@ impl Draw {
         }
         if self.one_in(4) {
             let port = 80 + self.below(2) as u16;
-            drawn.host_ports = vec![HostPort { protocol: Protocol::Tcp, port, ip: "0.0.0.0".into() }];
+            drawn.row_mut().host_ports = vec![HostPort { protocol: Protocol::Tcp, port, ip: "0.0.0.0".into() }];
         }
         if self.one_in(2) {
-            drawn.images = vec![self.pick(&["app:1", "db:1", "none:1"]).into()];
+            drawn.images = vec![self.pick(&["app:1", "db:1", "small:1", "none:1"]).into()];
+            drawn.container_count = 1 + self.below(2) as u32;
         }
         drawn.namespace = self.pick(&["default", "default", "x"]).into();
         if self.one_in(6) {
@@ -120,13 +129,18 @@ impl Draw {
             drawn.spread = (0..=self.below(2)).map(|_| self.spread_constraint()).collect();
         }
         if self.one_in(5) {
-            drawn.required_features = vec!["F".into()];
+            drawn.row_mut().required_features = vec!["F".into()];
         }
         if self.one_in(3) {
-            let (api_version, kind, name, uid) = ("apps/v1".into(), "ReplicaSet".into(), "web".into(), "rs".into());
+            let (api_version, kind, name, uid) =
+                ("apps/v1".into(), "ReplicaSet".into(), "web".into(), self.pick(&["rs", "other"]).into());
             drawn.controller = Some(Controller { api_version, kind, name, uid });
         }
-        drawn.best_effort = drawn.requests.is_empty();
+        drawn.row_mut().best_effort = drawn.row.requests.is_empty();
+        if self.one_in(2) {
+            // Pods of a controller: rows are asked the same about all of them.
+            drawn.row = shape_of(100 + 100 * self.below(2) as i64, 0).row;
+        }
         drawn
     }
 

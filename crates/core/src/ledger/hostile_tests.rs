@@ -18,7 +18,7 @@ const GIB: i64 = 1 << 30;
 fn asking(scalars: &[(&str, i64)]) -> PodShape {
     let mut wanted = shape_of(1, 1);
     for (name, amount) in scalars {
-        wanted.requests.set_scalar((*name).into(), *amount);
+        wanted.row_mut().requests.set_scalar((*name).into(), *amount);
     }
     wanted
 }
@@ -111,7 +111,7 @@ fn of_a_pod_that_names_thousands_of_resources_those_with_columns_are_counted() {
     let mut ledger = Ledger::new();
     ledger.apply_node(&offering("a", &[("a.io/r7", 10), ("example.com/gpu", 8)]));
     let mut shape = invented(3_000, 2);
-    shape.requests.set_scalar("example.com/gpu".into(), 3);
+    shape.row_mut().requests.set_scalar("example.com/gpu".into(), 3);
     ledger.apply_pod(bound("many", "a", shape));
     let used = |ledger: &Ledger, name: &str| {
         let (nodes, node) = (ledger.nodes(), ledger.nodes().find("a").expect("applied"));
@@ -166,7 +166,7 @@ fn answers_kept_for_one_resource_are_not_taken_for_those_of_another() {
 fn a_heartbeat_of_a_node_is_no_change_although_no_column_is_left_for_it() {
     let mut ledger = Ledger::new();
     let mut crowded = node("a", 1_000, GIB, 10);
-    crowded.allocatable.scalars = invented(SCALAR_COLUMNS, 1).requests.scalars;
+    crowded.allocatable.scalars = invented(SCALAR_COLUMNS, 1).row.requests.scalars.clone();
     ledger.apply_node(&crowded);
     let late = offering("b", &[("example.com/gpu", 1), ("example.com/none", 0)]);
     ledger.apply_node(&late);
@@ -324,8 +324,8 @@ proptest! {
                 Step::DeleteNode(at) => ledger.delete_node(&format!("n{at}")),
                 Step::Bind(name, on, cpu, scalars) => {
                     let mut wanted = asking(&listed(&scalars));
-                    wanted.requests.milli_cpu = cpu;
-                    wanted.score_requests.memory = cpu;
+                    wanted.row_mut().requests.milli_cpu = cpu;
+                    wanted.row_mut().score_requests.memory = cpu;
                     // A pod stays on its node, and may be resized there.
                     ledger.apply_pod(bound(&format!("p{name}-{on}"), &format!("n{on}"), wanted));
                 }

@@ -76,8 +76,13 @@ impl<T> Interner<T> {
 }
 
 impl<T: Eq + Hash + Footprint> Interner<T> {
+    /// Whether `value` is the copy that is kept.
+    pub(super) fn has(&self, value: &Arc<T>) -> bool {
+        self.addresses.contains(&address(value))
+    }
+
     pub(super) fn intern(&mut self, value: Arc<T>) -> Arc<T> {
-        if self.addresses.contains(&address(&value)) {
+        if self.has(&value) {
             return value;
         }
         let hashed = Hashed { hash: self.key.hash_one(&value), value: value.clone() };

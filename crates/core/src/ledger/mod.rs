@@ -67,7 +67,7 @@ pub use workloads::Workloads;
 use crate::limits::NOMINATIONS_PER_HOLD;
 use crate::model::{
     CsiDriver, CsiNode, CsiStorageCapacity, DeviceClass, Labels, Namespace, Node, PersistentVolume,
-    PersistentVolumeClaim, Pod, PodDisruptionBudget, PodShape, Service, StorageClass, Str, Time, Usage,
+    PersistentVolumeClaim, Pod, PodDisruptionBudget, PodShape, RowShape, Service, StorageClass, Str, Time, Usage,
     VolumeAttachment, Workload,
 };
 use evictions::Evictions;
@@ -127,6 +127,12 @@ pub trait LedgerAccess {
     }
 }
 
+/// Whether a search or a preemption may read what changed. Nothing reads pods that wait but their nominations, which have a version of
+/// their own, and a confirmation only says that what was assumed is so.
+const fn is_fact(change: &Change) -> bool {
+    !matches!(change, Change::PodPending { .. } | Change::PodDeleted { .. } | Change::Confirmed)
+}
+
 impl LedgerAccess for RefCell<Ledger> {
     fn read<R>(&self, f: impl FnOnce(&Ledger) -> R) -> R {
         f(&self.borrow())
@@ -181,6 +187,9 @@ pub struct Ledger {
     log: ChangeLog,
     usages: Interner<Usage>,
     shapes: Interner<PodShape>,
+    rows: Interner<RowShape>,
+    /// The version of the last change that [is a fact](is_fact).
+    facts: u64,
 }
 
 impl Default for Ledger {
@@ -219,6 +228,8 @@ impl Ledger {
             log: ChangeLog::default(),
             usages: Interner::new(key),
             shapes: Interner::new(key),
+            rows: Interner::new(key),
+            facts: 0,
         }
     }
 
@@ -227,7 +238,11 @@ impl Ledger {
     /// `row` is the node whose columns changed. A change of what only other pods look at (match classes, nominations,
     /// objects beside the nodes) stamps no row: their readers follow the log, or a version of their own.
     fn record(&mut self, row: Option<NodeId>, change: Change) -> u64 {
+        let is_fact = is_fact(&change);
         let version = self.log.push(change);
+        if is_fact {
+            self.facts = version;
+        }
         if let Some(node) = row {
             self.nodes.version[node.index()] = version;
         }
@@ -237,6 +252,11 @@ impl Ledger {
     /// The version of the newest change.
     pub fn version(&self) -> u64 {
         self.log.version()
+    }
+
+    /// The version of the newest change that searches or preemptions may read: as long as it stays, equal pods get equal answers.
+    pub fn facts_version(&self) -> u64 {
+        self.facts.max(self.nominations.version())
     }
 
     pub fn log(&self) -> &ChangeLog {

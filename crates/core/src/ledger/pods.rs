@@ -100,7 +100,7 @@ pub struct PodsFrom(usize);
 
 /// Whether a scheduler has a choice of nodes for this pod: a DaemonSet's pod names its node.
 fn has_choice(pod: &Pod) -> bool {
-    let mut terms = pod.shape.required_affinity.iter().flat_map(|required| &required.terms);
+    let mut terms = pod.shape.row.required_affinity.iter().flat_map(|required| &required.terms);
     !terms.any(|term| term.names.iter().any(|(wanted, _)| *wanted))
 }
 
@@ -181,11 +181,12 @@ impl Ledger {
     fn look_for_unused(&mut self) {
         self.usages.sweep_some();
         self.shapes.sweep_some();
+        self.rows.sweep_some();
         self.match_classes.sweep_some();
     }
 
     fn apply_pending(&mut self, mut pod: Pod) {
-        pod.shape = self.shapes.intern(pod.shape);
+        self.share_shape(&mut pod);
         self.nominations.put_decided(&mut pod);
         let pod = Arc::new(pod);
         let before = match self.pods.states.get_mut(&pod.uid) {
@@ -204,6 +205,17 @@ impl Ledger {
             }
         };
         self.record_pending(&pod, before);
+    }
+
+    /// Equal shapes have one address from here on, and so have the equal parts that rows read.
+    fn share_shape(&mut self, pod: &mut Pod) {
+        if !self.shapes.has(&pod.shape) {
+            let row = self.rows.intern(pod.shape.row.clone());
+            if !Arc::ptr_eq(&row, &pod.shape.row) {
+                Arc::make_mut(&mut pod.shape).row = row;
+            }
+        }
+        pod.shape = self.shapes.intern(pod.shape.clone());
     }
 
     /// An assumed or bound pod changed, and what it takes follows the object. What a bound pod mounts cannot change.

@@ -1,6 +1,7 @@
 use super::{
     AffinityTerm, InlineDisk, LabelSelector, Labels, NamespaceScope, NodeSelector, NodeSelectorTerm, NodeTest, Pod,
-    PodShape, PodVolume, PreferredTerm, Requests, Requirement, SpreadConstraint, Str, Toleration, Usage, WeightedTerm,
+    PodShape, PodVolume, PreferredTerm, Requests, Requirement, RowShape, SpreadConstraint, Str, Toleration, Usage,
+    WeightedTerm,
 };
 use std::sync::Arc;
 
@@ -125,20 +126,26 @@ impl Footprint for SpreadConstraint {
 /// What a pod may have much of; its namespace, controller and held features are a few texts.
 impl Footprint for PodShape {
     fn heap_bytes(&self) -> usize {
+        self.row.heap_bytes()
+            + self.labels.heap_bytes()
+            + self.images.heap_bytes()
+            + self.affinity.heap_bytes()
+            + self.anti_affinity.heap_bytes()
+            + self.preferred_pods.heap_bytes()
+            + self.spread.heap_bytes()
+    }
+}
+
+impl Footprint for RowShape {
+    fn heap_bytes(&self) -> usize {
         let ports = self.host_ports.iter().map(|port| size_of_val(port) + port.ip.heap_bytes()).sum::<usize>();
-        self.labels.heap_bytes()
-            + self.requests.heap_bytes()
+        self.requests.heap_bytes()
             + self.score_requests.heap_bytes()
             + self.node_selector.heap_bytes()
             + self.required_affinity.heap_bytes()
             + self.preferred_affinity.heap_bytes()
             + self.tolerations.heap_bytes()
             + ports
-            + self.images.heap_bytes()
-            + self.affinity.heap_bytes()
-            + self.anti_affinity.heap_bytes()
-            + self.preferred_pods.heap_bytes()
-            + self.spread.heap_bytes()
             + self.required_features.heap_bytes()
     }
 }

@@ -19,8 +19,8 @@ pub use node::{
 };
 pub use plugin::{Cause, Plugin, PluginSet, Score};
 pub use pod::{
-    AffinityTerm, Controller, Feature, HostPort, NamespaceScope, Pod, PodKey, PodShape, Protocol, ScheduledCondition,
-    SpreadConstraint, Usage, WeightedTerm,
+    AffinityTerm, Controller, Feature, HostPort, NamespaceScope, Pod, PodKey, PodShape, Protocol, RowShape,
+    ScheduledCondition, SpreadConstraint, Usage, WeightedTerm,
 };
 #[cfg(test)]
 pub(crate) use pod_volume::CLAIMS_COMPARED;

@@ -138,11 +138,12 @@ plugins! {
 }
 
 /// A set of plugins: the filters that a profile runs, or what rejected a pod in its last attempt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct PluginSet(u32);
 
 impl PluginSet {
     pub const NONE: Self = Self(0);
+    pub const ALL: Self = Self(u32::MAX);
 
     pub const fn of(plugin: Plugin) -> Self {
         Self(1 << plugin as u32)
@@ -164,6 +165,15 @@ impl PluginSet {
 
     pub const fn has(self, plugin: Plugin) -> bool {
         self.0 & (1 << plugin as u32) != 0
+    }
+
+    pub const fn intersects(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// Whether `other` has all of them.
+    pub const fn is_within(self, other: Self) -> bool {
+        self.0 & !other.0 == 0
     }
 
     /// Whether any filter of the Policy era is in.

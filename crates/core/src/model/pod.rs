@@ -131,23 +131,15 @@ pub struct SpreadConstraint {
     pub honor_taints: bool,
 }
 
-/// All that filters and scores read of a pod: pods of equal shape get equal answers, computed once for all of them.
+/// All that filters and scores read of a pod: pods of equal shape get equal answers.
 ///
 /// Identity, priority and status are not part of the shape.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct PodShape {
+    /// What nodes are asked about the pod alone. Pods with labels of their own have it in common.
+    pub row: Arc<RowShape>,
     pub namespace: Str,
     pub labels: Labels,
-    /// What NodeResourcesFit checks: with pod-level requests, without what the status reports.
-    pub requests: Requests,
-    /// What the NodeResourcesFit score counts: container sums with missing-request defaults, no pod level.
-    pub score_requests: Requests,
-    pub node_selector: Labels,
-    pub required_affinity: Option<NodeSelector>,
-    pub preferred_affinity: Vec<PreferredTerm>,
-    pub tolerations: Vec<Toleration>,
-    /// Sorted.
-    pub host_ports: Vec<HostPort>,
     /// Normalised names of the images of init containers, containers and image volumes, one entry for each.
     pub images: Vec<Str>,
     /// How many init containers and containers there are: the scale of the ImageLocality score.
@@ -159,11 +151,34 @@ pub struct PodShape {
     pub preferred_pods: Vec<WeightedTerm>,
     pub spread: Vec<SpreadConstraint>,
     pub controller: Option<Controller>,
+    /// What this version does not implement and the pod uses, so that it is held. Sorted.
+    pub held_by: Vec<Feature>,
+}
+
+impl PodShape {
+    /// For building a shape: copies what other shapes have in common with it.
+    pub fn row_mut(&mut self) -> &mut RowShape {
+        Arc::make_mut(&mut self.row)
+    }
+}
+
+/// The part of a shape that the filters and scores of a node's own row read: what they find for one pod holds for all pods with an
+/// equal one, whatever their labels, controllers and neighbours.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct RowShape {
+    /// What NodeResourcesFit checks: with pod-level requests, without what the status reports.
+    pub requests: Requests,
+    /// What the NodeResourcesFit score counts: container sums with missing-request defaults, no pod level.
+    pub score_requests: Requests,
+    pub node_selector: Labels,
+    pub required_affinity: Option<NodeSelector>,
+    pub preferred_affinity: Vec<PreferredTerm>,
+    pub tolerations: Vec<Toleration>,
+    /// Sorted.
+    pub host_ports: Vec<HostPort>,
     /// What its node must declare, sorted.
     pub required_features: Vec<Str>,
     pub best_effort: bool,
-    /// What this version does not implement and the pod uses, so that it is held. Sorted.
-    pub held_by: Vec<Feature>,
 }
 
 /// What a pod uses and this version does not implement: the pod is held, never placed wrongly.

@@ -20,6 +20,11 @@ pub(crate) fn score(pod: &ResolvedPod, ledger: &Ledger, node: NodeId) -> i64 {
     priority(pod.images.iter().map(here).sum(), i64::from(pod.shape.container_count))
 }
 
+/// Whether a node that has all images of a pod would score 0, if these are what each of them is worth.
+pub(super) fn is_worth_nothing(worths: impl Iterator<Item = i64>) -> bool {
+    worths.fold(0_i64, i64::saturating_add) <= MIN_THRESHOLD
+}
+
 fn priority(sum: i64, containers: i64) -> i64 {
     let max = MAX_CONTAINER_THRESHOLD * containers.max(1);
     MAX_NODE_SCORE * (sum.clamp(MIN_THRESHOLD, max) - MIN_THRESHOLD) / (max - MIN_THRESHOLD)

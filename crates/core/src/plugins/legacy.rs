@@ -19,7 +19,7 @@ pub(super) fn refuses(profile: &CompiledProfile, pod: &ResolvedPod, nodes: &Node
         return Some(Cause::LabelPresence);
     }
     // Shortage of memory concerns BestEffort pods only: they would be the first to be evicted.
-    if on(Plugin::CheckNodeMemoryPressure) && pod.shape.best_effort && pressure.memory {
+    if on(Plugin::CheckNodeMemoryPressure) && pod.shape.row.best_effort && pressure.memory {
         return Some(Cause::MemoryPressure);
     }
     if on(Plugin::CheckNodeDiskPressure) && pressure.disk {
@@ -76,7 +76,7 @@ struct Requested {
 
 impl Requested {
     fn of(pod: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> Self {
-        let (i, pod) = (node.index(), &pod.shape.score_requests);
+        let (i, pod) = (node.index(), &pod.shape.row.score_requests);
         let share = |capacity, used: i64, asked| Share { capacity, requested: used.saturating_add(asked) };
         Self {
             cpu: share(nodes.allocatable_cpu[i], nodes.non_zero_cpu[i], pod.milli_cpu),
@@ -159,7 +159,7 @@ mod tests {
     use crate::cycle::{Explanation, NodeAnswer, explain};
     use crate::ledger::Ledger;
     use crate::model::{Node, PluginSet, PodShape, Pressure};
-    use crate::testing::{node, pod, shape_of};
+    use crate::testing::{node, pod, shape_of, with_row};
     use std::sync::Arc;
 
     const GIB: i64 = 1 << 30;
@@ -181,7 +181,7 @@ mod tests {
     fn each_filter_refuses_for_its_own_reason() {
         let mut short = node("a", 4000, 8 * GIB, 10);
         short.pressure = Pressure { memory: true, disk: true, pid: true };
-        let best_effort = || PodShape { best_effort: true, ..shape_of(0, 0) };
+        let best_effort = || with_row(shape_of(0, 0), |row| row.best_effort = true);
         for (filter, reason) in [
             (Plugin::CheckNodeLabelPresence, "node(s) didn't have the requested labels"),
             (Plugin::CheckNodeMemoryPressure, "node(s) had memory pressure"),

@@ -37,7 +37,7 @@ pub use crate::model::{Cause, Plugin, PluginSet};
 pub(crate) use context::{MAX_NODE_SCORE, PluginContext, default_normalize, reverse_normalize};
 pub use hints::{WakeEvent, wake_events};
 pub(crate) use overlay::Overlay;
-pub(crate) use resolved_pod::ResolvedPod;
+pub(crate) use resolved_pod::{ImageWorths, ResolvedPod, image_worths};
 pub use verdict::{Code, PreFilterRefusal, Verdict};
 pub(crate) use verdict::{Stop, VOLUME_TEXTS, lacking_text, volume_text};
 pub use work::Work;
@@ -132,15 +132,15 @@ pub(crate) fn fits_under(
 /// After `pkg/scheduler/framework/plugins/nodedeclaredfeatures/nodedeclaredfeatures.go`.
 #[inline]
 fn declares_features(pod: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> bool {
-    let required = &pod.shape.required_features;
+    let required = &pod.shape.row.required_features;
     required.is_empty() || required.iter().all(|f| nodes.declared_features[node.index()].binary_search(f).is_ok())
 }
 
 /// What judging the row for the pod takes, in units of [`Work`].
 #[inline]
 pub(crate) fn cost_on(pod: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> usize {
-    let comparisons =
-        node_ports::comparisons(pod, nodes, node) + taint_toleration::comparisons(&pod.shape.tolerations, nodes, node);
+    let comparisons = node_ports::comparisons(pod, nodes, node)
+        + taint_toleration::comparisons(&pod.shape.row.tolerations, nodes, node);
     pod.cost + comparisons / COMPARISONS_PER_WORK
 }
 
@@ -382,6 +382,18 @@ const COUNTING_DISKS: [Plugin; 4] = [
     Plugin::MaxCinderVolumeCount,
 ];
 
+/// The filters that [`filter`] runs: they read nothing of the cluster but the node's own row.
+pub(crate) const ROW_FILTERS: PluginSet = PluginSet::of(Plugin::NodeUnschedulable)
+    .with(Plugin::TaintToleration)
+    .with(Plugin::NodeAffinity)
+    .with(Plugin::NodePorts)
+    .with(Plugin::NodeResourcesFit)
+    .with(Plugin::NodeDeclaredFeatures)
+    .with(Plugin::CheckNodeLabelPresence)
+    .with(Plugin::CheckNodeMemoryPressure)
+    .with(Plugin::CheckNodeDiskPressure)
+    .with(Plugin::CheckNodePIDPressure);
+
 /// The plugins whose refusals `change` may lift. `inside`: the change is on a node that the profile places on, or on none.
 fn helped_by(change: &Change, inside: bool) -> PluginSet {
     use Plugin::{CheckServiceAffinity, InterPodAffinity, NodePorts, NodeResourcesFit, PodTopologySpread};
@@ -513,7 +525,7 @@ mod tests {
         object.declared_features = texts(declared).into();
         ledger.apply_node(&object);
         let mut pod = shape();
-        pod.required_features = texts(required);
+        pod.row_mut().required_features = texts(required);
         let resolved = ResolvedPod::new(profile, &ledger, &Arc::new(pod));
         filter(profile, &resolved, ledger.nodes(), ledger.nodes().find("a").expect("applied"))
     }

@@ -13,7 +13,7 @@ pub(crate) const CONFLICT: &str = "pod affinity terms conflict";
 ///
 /// Per term the names intersect, over the terms they unite: sorted. Only the pod's own terms count, as upstream.
 pub(crate) fn named(shape: &PodShape) -> Option<Vec<Str>> {
-    let required = shape.required_affinity.as_ref().filter(|r| !r.terms.is_empty())?;
+    let required = shape.row.required_affinity.as_ref().filter(|r| !r.terms.is_empty())?;
     let mut all: Vec<Str> = Vec::new();
     for term in &required.terms {
         let wanted: Vec<&Str> = term.names.iter().filter(|(wanted, _)| *wanted).map(|(_, name)| name).collect();
@@ -29,7 +29,7 @@ pub(crate) fn named(shape: &PodShape) -> Option<Vec<Str>> {
 
 #[inline]
 pub(super) fn refuses(profile: &CompiledProfile, pod: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> Option<Cause> {
-    let pod_selects = !pod.shape.node_selector.is_empty() || pod.shape.required_affinity.is_some();
+    let pod_selects = !pod.shape.row.node_selector.is_empty() || pod.shape.row.required_affinity.is_some();
     if pod_selects || profile.added_affinity.required.is_some() { unmatched(profile, pod, nodes, node) } else { None }
 }
 
@@ -39,14 +39,14 @@ fn unmatched(profile: &CompiledProfile, pod: &ResolvedPod, nodes: &NodeTable, no
     if profile.added_affinity.required.as_ref().is_some_and(|added| !added.matches(name, labels)) {
         return Some(Cause::AddedAffinity);
     }
-    let selected = shape.node_selector.is_subset_of(labels);
-    let affine = shape.required_affinity.as_ref().is_none_or(|required| required.matches(name, labels));
+    let selected = shape.row.node_selector.is_subset_of(labels);
+    let affine = shape.row.required_affinity.as_ref().is_none_or(|required| required.matches(name, labels));
     (!(selected && affine)).then_some(Cause::NodeAffinity)
 }
 
 /// The sum of the weights of the preferred terms that match: the pod's and the added ones.
 pub(crate) fn score(profile: &CompiledProfile, pod: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> i64 {
-    if pod.shape.preferred_affinity.is_empty() && profile.added_affinity.preferred.is_empty() {
+    if pod.shape.row.preferred_affinity.is_empty() && profile.added_affinity.preferred.is_empty() {
         return 0;
     }
     let (name, labels) = (nodes.name(node), nodes.labels(node));
@@ -54,7 +54,7 @@ pub(crate) fn score(profile: &CompiledProfile, pod: &ResolvedPod, nodes: &NodeTa
         let labels = &mut LookUp::new(labels);
         terms.iter().filter(|t| t.term.matches_in(name, labels)).map(|t| i64::from(t.weight)).sum::<i64>()
     };
-    sum(&profile.added_affinity.preferred) + sum(&pod.shape.preferred_affinity)
+    sum(&profile.added_affinity.preferred) + sum(&pod.shape.row.preferred_affinity)
 }
 
 #[cfg(test)]
@@ -69,7 +69,7 @@ mod tests {
             names: names.iter().map(|n| (true, (*n).into())).collect(),
             ..NodeSelectorTerm::default()
         };
-        pod.required_affinity = Some(NodeSelector { terms: terms.iter().map(term).collect() });
+        pod.row_mut().required_affinity = Some(NodeSelector { terms: terms.iter().map(term).collect() });
         named(&pod)
     }
 

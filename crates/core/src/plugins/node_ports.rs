@@ -10,7 +10,8 @@ const ANY: &str = "0.0.0.0";
 /// Looks at `overlay` only if `UNDER`.
 #[inline]
 pub(super) fn fits<const UNDER: bool>(pod: &ResolvedPod, nodes: &NodeTable, node: NodeId, overlay: &Overlay) -> bool {
-    pod.shape.host_ports.is_empty() || are_free::<UNDER>(&pod.shape.host_ports, &nodes.ports[node.index()], overlay)
+    pod.shape.row.host_ports.is_empty()
+        || are_free::<UNDER>(&pod.shape.row.host_ports, &nodes.ports[node.index()], overlay)
 }
 
 /// `taken` lists the ports of all pods on the row, once for each pod that has the port.
@@ -24,7 +25,7 @@ fn are_free<const UNDER: bool>(wanted: &[HostPort], taken: &[HostPort], overlay:
 /// How many comparisons [`fits`] may take, without an overlay.
 #[inline]
 pub(super) fn comparisons(pod: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> usize {
-    match pod.shape.host_ports.len() {
+    match pod.shape.row.host_ports.len() {
         0 => 0,
         wanted => wanted * (1 + SEARCHES * steps(nodes.ports[node.index()].len())),
     }
@@ -57,15 +58,15 @@ mod tests {
     use super::*;
     use crate::ledger::{Ledger, NodeId};
     use crate::limits::{HOST_PORTS_PER_POD, WORK_PER_HOLD};
-    use crate::model::{Pod, PodShape, Protocol};
+    use crate::model::{Pod, Protocol};
     use crate::profile::CompiledProfile;
-    use crate::testing::{node, pod, shape};
+    use crate::testing::{node, pod, shape, with_row};
     use smallvec::SmallVec;
     use std::sync::Arc;
 
     fn with_port(name: &str, ip: &str) -> Pod {
         let port = HostPort { protocol: Protocol::Tcp, port: 80, ip: ip.into() };
-        pod(name, PodShape { host_ports: vec![port], ..shape() })
+        pod(name, with_row(shape(), |row| row.host_ports = vec![port]))
     }
 
     /// Upstream keeps a set of ports: the first of two pods that share one seems to free it.
@@ -120,7 +121,7 @@ mod tests {
             let port = |i| HostPort { protocol: Protocol::Tcp, port: first + i, ip: "0.0.0.0".into() };
             (0..HOST_PORTS_PER_POD as u16).map(port).collect()
         };
-        let many = |name: &str, first| pod(name, PodShape { host_ports: ports(first), ..shape() });
+        let many = |name: &str, first| pod(name, with_row(shape(), |row| row.host_ports = ports(first)));
         let mut ledger = Ledger::new();
         ledger.apply_node(&node("a", 1000, 0, 10));
         ledger.apply_node(&node("b", 1000, 0, 10));

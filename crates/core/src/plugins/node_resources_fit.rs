@@ -16,7 +16,7 @@ pub(super) fn filter<const UNDER: bool>(
 ) -> Verdict {
     let i = node.index();
     let added = |sum: Sum| if UNDER { sum.get() } else { 0 };
-    let wanted = &pod.shape.requests;
+    let wanted = &pod.shape.row.requests;
     let mut lacking = 0_u64;
     let mut unresolvable = false;
     let added_pods = if UNDER { overlay.pods } else { 0 };

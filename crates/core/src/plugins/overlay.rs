@@ -223,7 +223,7 @@ mod tests {
     use super::*;
     use crate::ledger::Ledger;
     use crate::model::{PodShape, Protocol};
-    use crate::testing::{node, pod, shape_of};
+    use crate::testing::{node, pod, shape_of, with_row};
 
     #[test]
     fn absurd_pods_are_taken_away_and_restored_exactly() {
@@ -271,7 +271,7 @@ mod tests {
         ledger.apply_node(&node("a", 1_000, 1 << 30, 100));
         for i in 0..12_u16 {
             let port = |port| HostPort { protocol: Protocol::Tcp, port, ip: "0.0.0.0".into() };
-            let shape = PodShape { host_ports: vec![port(80 + i % 3), port(90 + i)], ..shape_of(1, 1) };
+            let shape = with_row(shape_of(1, 1), |row| row.host_ports = vec![port(80 + i % 3), port(90 + i)]);
             ledger.apply_pod(Pod { node_name: Some("a".into()), ..pod(&format!("p{i}"), shape) });
         }
         let nodes = ledger.nodes();
@@ -307,8 +307,8 @@ mod tests {
         ledger.apply_node(&offering);
         for (name, invented, amount) in [("few", 0, 3), ("many", 5_000, 4)] {
             let mut wanted = shape_of(1, 1);
-            (0..invented).for_each(|i| wanted.requests.set_scalar(format!("i.io/{i}").into(), 1));
-            wanted.requests.set_scalar("a.io/x".into(), amount);
+            (0..invented).for_each(|i| wanted.row_mut().requests.set_scalar(format!("i.io/{i}").into(), 1));
+            wanted.row_mut().requests.set_scalar("a.io/x".into(), amount);
             ledger.apply_pod(Pod { node_name: Some("a".into()), ..pod(name, wanted) });
         }
         let nodes = ledger.nodes();

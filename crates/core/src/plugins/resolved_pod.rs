@@ -1,3 +1,4 @@
+use super::image_locality;
 use super::taint_toleration::Tolerated;
 use super::verdict::Verdict;
 use super::work::work_of;
@@ -34,9 +35,15 @@ pub(crate) struct ScalarRequest {
     pub(crate) bit: u32,
 }
 
+/// Images of a pod that are on some node, with what each adds to the sum of ImageLocality.
+pub(crate) type ImageWorths = SmallVec<[(ImageId, i64); 2]>;
+
 /// A pod's shape resolved against a profile and the ledger: what filters and scores read.
+///
+/// All but `shape` is the same for pods whose shapes have the row and what [`ImageLocality`](Score::ImageLocality) reads in common.
 #[derive(Debug, Clone)]
 pub(crate) struct ResolvedPod {
+    /// Of the pod that is looked at now.
     pub(crate) shape: Arc<PodShape>,
     pub(crate) tolerates_cordon: bool,
     pub(crate) tolerated: Tolerated,
@@ -45,8 +52,7 @@ pub(crate) struct ResolvedPod {
     pub(crate) balanced_resources: SmallVec<[ScoredResource; 2]>,
     /// Whether the pod requests any of the balanced resources: NodeResourcesBalancedAllocation skips it otherwise.
     pub(crate) balances: bool,
-    /// Images of the pod that are on some node, with what each adds to the sum of ImageLocality.
-    pub(crate) images: SmallVec<[(ImageId, i64); 2]>,
+    pub(crate) images: ImageWorths,
     /// What judging a row takes that has no taints and no ports in use, in units of [`Work`](super::work::Work).
     pub(super) cost: usize,
     scalars_version: u64,
@@ -55,20 +61,39 @@ pub(crate) struct ResolvedPod {
 
 impl ResolvedPod {
     pub(crate) fn new(profile: &CompiledProfile, ledger: &Ledger, shape: &Arc<PodShape>) -> Self {
-        Self::resolve(profile, ledger, shape.clone(), tolerates_cordon(shape))
+        Self::with_images(profile, ledger, shape, image_worths(shape, ledger))
     }
 
-    /// Resolves again if the ledger has changed in what it depends on; returns whether any answer may differ now.
+    /// As [`Self::new`], for [`image_worths`] that are known.
+    pub(crate) fn with_images(
+        profile: &CompiledProfile,
+        ledger: &Ledger,
+        shape: &Arc<PodShape>,
+        images: ImageWorths,
+    ) -> Self {
+        Self::resolve(profile, ledger, shape.clone(), images, tolerates_cordon(shape))
+    }
+
+    /// Resolves again, for a shape that has in common with the last one what rows are asked, if the ledger has changed in what it
+    /// depends on; returns whether any answer may differ now.
     ///
-    /// It depends on the scalar columns, on how many nodes have each image, and on whether any node has a soft taint.
-    pub(crate) fn refresh(&mut self, profile: &CompiledProfile, ledger: &Ledger) -> bool {
-        let images = image_worths(&self.shape, ledger);
+    /// It depends on the scalar columns, on what the pod's images are worth, and on whether any node has a soft taint.
+    pub(crate) fn refresh(
+        &mut self,
+        profile: &CompiledProfile,
+        ledger: &Ledger,
+        shape: &Arc<PodShape>,
+        images: ImageWorths,
+    ) -> bool {
+        if !Arc::ptr_eq(&self.shape, shape) {
+            self.shape = shape.clone();
+        }
         let moved = self.scalars_version != ledger.nodes().scalars_version();
         let differs = self.soft_taints != ledger.nodes().has_soft_taints() || images != self.images;
         if !moved && !differs {
             return false;
         }
-        let fresh = Self::resolve(profile, ledger, self.shape.clone(), self.tolerates_cordon);
+        let fresh = Self::resolve(profile, ledger, self.shape.clone(), images, self.tolerates_cordon);
         // Most pods name none of the resources whose columns moved: their answers stay good.
         let stale = differs || !self.has_columns_of(&fresh);
         *self = fresh;
@@ -81,9 +106,15 @@ impl ResolvedPod {
             && self.balanced_resources == other.balanced_resources
     }
 
-    fn resolve(profile: &CompiledProfile, ledger: &Ledger, shape: Arc<PodShape>, tolerates_cordon: bool) -> Self {
+    fn resolve(
+        profile: &CompiledProfile,
+        ledger: &Ledger,
+        shape: Arc<PodShape>,
+        images: ImageWorths,
+        tolerates_cordon: bool,
+    ) -> Self {
         let nodes = ledger.nodes();
-        let requests = &shape.requests;
+        let requests = &shape.row.requests;
         let scalars = (requests.scalars.iter().zip(Verdict::SCALARS..))
             .filter(|((name, amount), _)| *amount > 0 && !is_ignored(&profile.fit, name))
             .map(|((name, amount), bit)| ScalarRequest { scalar: nodes.scalar(name), amount: *amount, bit })
@@ -92,14 +123,14 @@ impl ResolvedPod {
         let even = profile.balanced.iter().map(|name| (name, 1));
         Self {
             tolerates_cordon,
-            tolerated: Tolerated::new(&shape.tolerations),
+            tolerated: Tolerated::new(&shape.row.tolerations),
             scalars,
-            fit_resources: scored(weighed, &shape.score_requests, nodes),
+            fit_resources: scored(weighed, &shape.row.score_requests, nodes),
             balanced_resources: scored(even, requests, nodes),
             // Counts resources that no node has, too.
             balances: profile.balanced.iter().any(|name| amount(requests, name) != 0),
-            images: image_worths(&shape, ledger),
-            cost: work_of(comparisons(profile, &shape)),
+            cost: work_of(comparisons(profile, &shape) + images.len()),
+            images,
             scalars_version: nodes.scalars_version(),
             soft_taints: nodes.has_soft_taints(),
             shape,
@@ -108,7 +139,7 @@ impl ResolvedPod {
 
     /// Whether the pod, or the profile for it, prefers some nodes by label.
     pub(crate) fn has_preferences(&self, profile: &CompiledProfile) -> bool {
-        !self.shape.preferred_affinity.is_empty() || !profile.added_affinity.preferred.is_empty()
+        !self.shape.row.preferred_affinity.is_empty() || !profile.added_affinity.preferred.is_empty()
     }
 
     /// Whether the score counts for this pod; a skipped one contributes nothing at all.
@@ -126,12 +157,11 @@ impl ResolvedPod {
 
 /// How many comparisons judging one row for the pod may take, beside those of resources.
 fn comparisons(profile: &CompiledProfile, shape: &PodShape) -> usize {
-    let required = [&profile.added_affinity.required, &shape.required_affinity];
-    let preferred = profile.added_affinity.preferred.iter().chain(&shape.preferred_affinity);
+    let required = [&profile.added_affinity.required, &shape.row.required_affinity];
+    let preferred = profile.added_affinity.preferred.iter().chain(&shape.row.preferred_affinity);
     let terms: usize = required.into_iter().flatten().map(NodeSelector::comparisons).sum();
     let wishes: usize = preferred.map(|PreferredTerm { term, .. }| term.comparisons()).sum();
-    let lists = [shape.images.len(), shape.required_features.len()];
-    terms + wishes + lists.iter().sum::<usize>() + NODE_LOOK_UP * shape.node_selector.len()
+    terms + wishes + shape.row.required_features.len() + NODE_LOOK_UP * shape.row.node_selector.len()
 }
 
 /// The resources of `weights` that count for a pod with `requests`: a scalar that it does not request is left out.
@@ -168,20 +198,22 @@ fn amount(requests: &Requests, name: &str) -> i64 {
 fn tolerates_cordon(shape: &PodShape) -> bool {
     let cordon =
         Taint { key: "node.kubernetes.io/unschedulable".into(), value: "".into(), effect: TaintEffect::NoSchedule };
-    shape.tolerations.iter().any(|t| t.tolerates(&cordon))
+    shape.row.tolerations.iter().any(|t| t.tolerates(&cordon))
 }
 
 /// What each image of the pod adds to the sum of ImageLocality: its size times the share of the nodes that have it.
 ///
-/// One entry for each mention, so that two containers with one image count twice.
-fn image_worths(shape: &PodShape, ledger: &Ledger) -> SmallVec<[(ImageId, i64); 2]> {
+/// One entry for each mention, so that two containers with one image count twice. None where no node has so much of them that its
+/// score is above 0: then neither what they are nor where they are matters.
+pub(crate) fn image_worths(shape: &PodShape, ledger: &Ledger) -> ImageWorths {
     let total = ledger.nodes().len() as f64;
     let worth = |name| {
         let image = ledger.images().find(name)?;
         let spread = ledger.images().spread(image);
         Some((image, (spread.size_bytes as f64 * (f64::from(spread.nodes) / total)) as i64))
     };
-    shape.images.iter().filter_map(|name| worth(name)).collect()
+    let worths: ImageWorths = shape.images.iter().filter_map(|name| worth(name)).collect();
+    if image_locality::is_worth_nothing(worths.iter().map(|(_, worth)| *worth)) { SmallVec::new() } else { worths }
 }
 
 /// Whether the profile leaves the fit of the scalar `name` unchecked; extended resources only, as upstream.

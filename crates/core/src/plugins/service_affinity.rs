@@ -36,11 +36,11 @@ impl Attempt {
             return None;
         }
         let (keys, shape) = (&cx.profile.legacy.affinity_labels, &pod.shape);
-        let selected = |key: &Str| shape.node_selector.get(key).map(|value| (key.clone(), value.clone()));
+        let selected = |key: &Str| shape.row.node_selector.get(key).map(|value| (key.clone(), value.clone()));
         let mut wanted: Wanted = keys.iter().filter_map(selected).collect();
         let mut peer = None;
         if wanted.len() < keys.len() {
-            let open: Vec<&Str> = keys.iter().filter(|key| shape.node_selector.get(key).is_none()).collect();
+            let open: Vec<&Str> = keys.iter().filter(|key| shape.row.node_selector.get(key).is_none()).collect();
             let labels_of = |node: NodeId| {
                 let labels = cx.ledger.nodes().labels(node);
                 open.iter().filter_map(|key| Some(((*key).clone(), labels.get(key)?.clone()))).collect::<Wanted>()
@@ -177,7 +177,7 @@ mod tests {
         let mut ledger = cluster();
         serve(&mut ledger);
         let mut selects = web();
-        selects.node_selector = [("region", "r2"), ("other", "x")].into_iter().collect();
+        selects.row_mut().node_selector = [("region", "r2"), ("other", "x")].into_iter().collect();
         assert_eq!(allowed(&ledger, &["region"], selects.clone()), "c", "without a pod");
         place(&mut ledger, "b", web());
         assert_eq!(allowed(&ledger, &["region"], selects.clone()), "c");

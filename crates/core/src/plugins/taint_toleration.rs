@@ -6,7 +6,7 @@ use crate::ledger::{NodeId, NodeTable};
 use crate::model::{Taint, TaintEffect, Toleration, steps};
 
 pub(super) fn fits(pod: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> bool {
-    admits(&pod.shape.tolerations, &pod.tolerated, nodes, node)
+    admits(&pod.shape.row.tolerations, &pod.tolerated, nodes, node)
 }
 
 /// Whether the tolerations tolerate every NoSchedule and NoExecute taint of the node.
@@ -26,7 +26,7 @@ pub(crate) fn score(pod: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> i64 {
     }
     let taints = &nodes.taints[node.index()];
     let soft = TaintEffect::PreferNoSchedule;
-    let tolerates = |taint: &&Taint| pod.tolerated.has(&pod.shape.tolerations, taint);
+    let tolerates = |taint: &&Taint| pod.tolerated.has(&pod.shape.row.tolerations, taint);
     taints.iter().filter(|taint| taint.effect == soft && !tolerates(taint)).count() as i64
 }
 
@@ -86,9 +86,9 @@ mod tests {
     use super::*;
     use crate::ledger::Ledger;
     use crate::limits::{TOLERATIONS_PER_POD, WORK_PER_HOLD};
-    use crate::model::{Node, PodShape, TolerationOperator};
+    use crate::model::{Node, TolerationOperator};
     use crate::profile::CompiledProfile;
-    use crate::testing::{node, shape};
+    use crate::testing::{node, shape, with_row};
     use std::sync::Arc;
 
     /// Of few keys and values, so that many are alike.
@@ -127,7 +127,7 @@ mod tests {
             ledger.apply_node(&Node { taints: (0..taints).map(taint).collect(), ..node(name, 1000, 0, 10) });
         }
         let tolerations = (0..TOLERATIONS_PER_POD).map(drawn).collect();
-        let pod = Arc::new(PodShape { tolerations, ..shape() });
+        let pod = Arc::new(with_row(shape(), |row| row.tolerations = tolerations));
         let pod = ResolvedPod::new(&CompiledProfile::default_preset("test"), &ledger, &pod);
         let cost = |name| crate::plugins::cost_on(&pod, ledger.nodes(), ledger.nodes().find(name).expect("applied"));
         let [none, few, many] = ["none", "few", "many"].map(cost);

@@ -145,7 +145,7 @@ fn resource_name(bit: u32, shape: &PodShape) -> &str {
         Verdict::CPU => "cpu",
         Verdict::MEMORY => "memory",
         Verdict::STORAGE => "ephemeral-storage",
-        bit => (shape.requests.scalars.get((bit - Verdict::SCALARS) as usize)).map_or("unknown", |(name, _)| name),
+        bit => (shape.row.requests.scalars.get((bit - Verdict::SCALARS) as usize)).map_or("unknown", |(name, _)| name),
     }
 }
 

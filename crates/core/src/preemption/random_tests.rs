@@ -84,7 +84,7 @@ impl Draw {
             shape.labels = crate::model::Labels::none();
         }
         if self.one_in(4) {
-            shape.host_ports = vec![HostPort { protocol: Protocol::Tcp, port: 80, ip: "0.0.0.0".into() }];
+            shape.row_mut().host_ports = vec![HostPort { protocol: Protocol::Tcp, port: 80, ip: "0.0.0.0".into() }];
         }
         if self.relations && self.one_in(4) {
             shape.anti_affinity = vec![self.term()];

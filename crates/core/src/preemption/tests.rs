@@ -2,10 +2,10 @@
 
 use super::testing::{NOW, budget, everywhere, nodes, on, outcome, pending, profile, upstream, waits};
 use super::*;
-use crate::model::{LabelSelector, PodDisruptionBudget, PodShape, TaintEffect, Toleration};
+use crate::model::{LabelSelector, PodDisruptionBudget, TaintEffect, Toleration};
 use crate::plugins::{Code, Work};
 use crate::profile::Preemption;
-use crate::testing::{node, shape_of};
+use crate::testing::{node, shape_of, with_row};
 use std::collections::BTreeMap;
 
 const NO_VICTIMS: &str = "No preemption victims found for incoming pod";
@@ -110,7 +110,7 @@ fn nodes_that_evictions_cannot_open_are_no_candidates() {
         value: "".into(),
         effect: None,
     };
-    let tolerant = PodShape { tolerations: vec![tolerates], ..shape_of(1000, 0) };
+    let tolerant = with_row(shape_of(1000, 0), |row| row.tolerations = vec![tolerates]);
     let tolerant = Pod { priority: 100, ..crate::testing::pod("tolerant", tolerant) };
     assert_eq!(upstream(&mut ledger, tolerant), "a [x] 0, b [y] 0; best a");
 }

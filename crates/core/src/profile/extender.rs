@@ -35,7 +35,7 @@ impl Extender {
     /// After `IsInterested` in `pkg/scheduler/extender.go`; limits are not looked at, since the API server makes requests of
     /// them.
     pub fn is_interested(&self, pod: &Pod) -> bool {
-        let asks = |name: &Str| pod.shape.requests.scalar(name).is_some();
+        let asks = |name: &Str| pod.shape.row.requests.scalar(name).is_some();
         (self.managed.is_empty() || self.managed.iter().any(asks))
             && self.pod_selector.as_ref().is_none_or(|selector| selector.matches(&pod.shape.labels))
     }

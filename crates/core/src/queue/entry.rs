@@ -116,6 +116,11 @@ impl Entry {
         self.attempts
     }
 
+    /// Unique, and higher than those of the pods that came before it.
+    pub const fn arrival(&self) -> u64 {
+        self.arrival
+    }
+
     /// When the pod came into the queue last.
     pub const fn since(&self) -> Time {
         self.since

@@ -19,9 +19,11 @@ mod entry;
 mod incoming;
 #[cfg(test)]
 mod tests;
+mod unschedulable;
 
 pub use entry::{Entry, Ticket};
 pub use incoming::Incoming;
+pub use unschedulable::Group;
 
 use crate::cycle::Diagnosis;
 use crate::io::Paused;
@@ -31,8 +33,9 @@ use crate::profile::{ExtenderSet, QueueTimes};
 use entry::{ActiveKey, BackoffKey, Part, PassedOver, backoff_duration, is_backing_off, released_at};
 use incoming::QueueName;
 use rustc_hash::FxHashMap;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use unschedulable::Unschedulable;
 
 /// What keeps a pod from being tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,8 +82,7 @@ pub struct Queue {
     paused: Paused,
     backoff: BTreeSet<BackoffKey>,
     error_backoff: BTreeSet<BackoffKey>,
-    /// By arrival, so that wake-ups happen in an order that repeats.
-    unschedulable: BTreeMap<u64, Str>,
+    unschedulable: Unschedulable,
     counts: Counts,
     arrivals: u64,
     rescued_by_sweep: u64,
@@ -322,21 +324,27 @@ impl Queue {
     }
 
     /// Moves every unschedulable pod for which `wake` returns [`Wake::Requeue`] to backoff, or to active if its backoff has ended.
+    /// O(unschedulable pods).
     pub fn wake(&mut self, now: Time, mut wake: impl FnMut(&Entry) -> Wake) {
         let by = |entry: &Entry| match wake(entry) {
             Wake::Requeue(by) => Some((entry.pod.uid.clone(), by)),
             Wake::Stay => None,
         };
-        let woken = self.unschedulable().filter_map(by).collect();
+        let woken = self.groups().flat_map(|group| self.entries_of(group)).filter_map(by).collect();
         self.requeue_woken(now, woken);
     }
 
-    /// The unschedulable pods, in the order in which they came.
-    pub fn unschedulable(&self) -> impl Iterator<Item = &Entry> {
-        self.unschedulable.values().filter_map(|uid| self.entries.get(uid))
+    /// The unschedulable pods, in an order that means nothing, and differs from process to process: nothing may depend on it.
+    pub fn groups(&self) -> impl Iterator<Item = &Group> {
+        self.unschedulable.groups()
     }
 
-    /// Moves these unschedulable pods to backoff, or to active if their backoff has ended, each for the event that woke it.
+    pub fn entries_of<'a>(&'a self, group: &'a Group) -> impl Iterator<Item = &'a Entry> {
+        group.pods().filter_map(|uid| self.entries.get(uid))
+    }
+
+    /// Moves these unschedulable pods to backoff, or to active if their backoff has ended, each for the event that woke it. Their order
+    /// does not matter.
     pub fn requeue_woken(&mut self, now: Time, woken: Vec<(Str, QueueEvent)>) {
         for (uid, by) in woken {
             if let Some(entry) = self.take(&uid) {
@@ -470,7 +478,7 @@ impl Queue {
     fn move_to_unschedulable(&mut self, mut entry: Entry, by: Option<QueueEvent>) {
         self.count(QueueName::Unschedulable, by);
         entry.part = Part::Unschedulable;
-        self.unschedulable.insert(entry.arrival, entry.pod.uid.clone());
+        self.unschedulable.insert(&entry);
         self.keep(entry);
     }
 
@@ -516,7 +524,7 @@ impl Queue {
             Part::Deferred(asks) => self.deferred.remove(&asks, &entry.active_key()),
             Part::Withheld => self.withheld.remove(&entry.pod.key.namespace, &entry.active_key()),
             Part::Backoff => drop(self.backoff_of(&entry).remove(&entry.backoff_key())),
-            Part::Unschedulable => drop(self.unschedulable.remove(&entry.arrival)),
+            Part::Unschedulable => self.unschedulable.remove(&entry),
             Part::Parked(why) => *self.parked_count(why) -= 1,
         }
         Some(entry)

@@ -3,15 +3,16 @@
 use super::arms::ArmHolds;
 use super::extender::{AskedAbout, VictimReplies};
 use super::follow::{held, missed_claim};
+use super::known_refusals::KnownRefusal;
 use super::measures::{Ended, Part};
 use super::preemption::{PostFilter, Unfinished};
 use super::{Binding, Step, Worker};
-use crate::cycle::{Decision, NoFit};
+use crate::cycle::{Decision, Diagnosis, NoFit};
 use crate::io::{AttemptId, BindRequest, Effect, NominatedNode, Refusal, RefusalReason, RefusalText};
 use crate::ledger::{Committed, Conflict, Ledger, LedgerAccess, PodState, Proposal};
 use crate::limits::{COMMIT_RETRIES, HOLDS_PER_LOOK};
 use crate::model::{Pod, Str, Time};
-use crate::plugins::Work;
+use crate::plugins::{PluginSet, Work};
 use crate::queue::{Parked, Ticket};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -116,6 +117,9 @@ pub(super) struct Refused {
 impl Worker {
     /// Goes on with an attempt until a bind is asked for, or the pod is back in the queue, or it waits for extenders.
     pub(super) fn attempt(&mut self, step: &mut Step<'_, impl LedgerAccess>, mut attempt: Attempt) {
+        if let Some(known) = self.known_refusal(step, attempt.ticket.pod()) {
+            return self.refuse_again(step, attempt.ticket, known);
+        }
         self.trying = Some(attempt.ticket.pod().clone());
         let sampled = self.is_sampled();
         self.notes.begin_attempt();
@@ -141,6 +145,29 @@ impl Worker {
             }
         }
         self.give_up(step, attempt.ticket, ALWAYS_LATE);
+    }
+
+    /// How the attempt of `pod` ends without a search, at which version: what refused an equal pod has not changed since.
+    fn known_refusal(&mut self, step: &Step<'_, impl LedgerAccess>, pod: &Pod) -> Option<(KnownRefusal, u64)> {
+        if self.known_refusals.is_empty() {
+            return None;
+        }
+        let (facts, version) = step.ledger.read(|ledger| {
+            let is_as_seen =
+                matches!(ledger.pod(&pod.uid), Some(PodState::Pending(now)) if now.nominated_node.is_none());
+            let waits_for_nobody = ledger.pending_preemption(&pod.uid).is_none();
+            (is_as_seen && waits_for_nobody).then(|| (ledger.facts_version(), ledger.version()))
+        })?;
+        Some((self.known_refusals.get(self.arms.profile(), facts, pod)?.clone(), version))
+    }
+
+    /// Ends the attempt of a pod whose refusal is known.
+    fn refuse_again(&mut self, step: &mut Step<'_, impl LedgerAccess>, mut ticket: Ticket, known: (KnownRefusal, u64)) {
+        let (KnownRefusal { diagnosis, rejectors, preemption, .. }, version) = known;
+        ticket.end_part(self.lap(step));
+        self.totals.preemption.attempts += u64::from(preemption.is_some());
+        let result = preemption.map_or(PostFilter::NotRun, |why| PostFilter::Not(why, NominatedNode::Clear));
+        self.end_refused(step, ticket, (diagnosis, rejectors, version), result);
     }
 
     /// Ends an attempt in which nothing was found out, about the pod's nomination neither.
@@ -262,11 +289,31 @@ impl Worker {
         step.effects.push(Effect::Bind(BindRequest { attempt: id, pod, node, epoch, extender }));
     }
 
-    fn refuse(
+    fn refuse(&mut self, step: &mut Step<'_, impl LedgerAccess>, ticket: Ticket, refused: Refused, result: PostFilter) {
+        let Refused { no_fit, version } = refused;
+        let (diagnosis, rejectors) = (Arc::new(no_fit.diagnosis), no_fit.rejectors);
+        let preemption = match &result {
+            PostFilter::NotRun => Some(None),
+            PostFilter::Not(why, NominatedNode::Clear) => Some(Some(why)),
+            PostFilter::Evicting(_) | PostFilter::Not(..) => None,
+        };
+        if let Some(preemption) = preemption {
+            let facts = step.ledger.read(Ledger::facts_version);
+            // What changed while it was looked for victims may have made the diagnosis old.
+            if facts <= version {
+                let profile = self.arms.profile();
+                self.known_refusals.put(profile, facts, ticket.pod(), (&diagnosis, rejectors), preemption);
+            }
+        }
+        self.end_refused(step, ticket, (diagnosis, rejectors, version), result);
+    }
+
+    /// Reports that no node fits, and puts the pod back: it is judged as of `version`.
+    fn end_refused(
         &mut self,
         step: &mut Step<'_, impl LedgerAccess>,
         mut ticket: Ticket,
-        refused: Refused,
+        (diagnosis, rejectors, version): (Arc<Diagnosis>, PluginSet, u64),
         result: PostFilter,
     ) {
         self.totals.unschedulable += 1;
@@ -275,8 +322,6 @@ impl Worker {
         self.note_post_filter(&ticket, &result);
         let ended = self.last_lap();
         self.note_if_slow(&ticket, ended);
-        let Refused { no_fit, version } = refused;
-        let diagnosis = Arc::new(no_fit.diagnosis);
         let pod = ticket.pod().clone();
         let (why, nomination) = match &result {
             PostFilter::NotRun => (None, NominatedNode::Clear),
@@ -290,9 +335,9 @@ impl Worker {
         step.refuse_unschedulable(&pod, text, nomination);
         // An attempt that was parked did not see what was followed meanwhile.
         let was_away = self.cursor.is_some_and(|cursor| version < cursor);
-        let missed = self.hints.may_help(no_fit.rejectors, version)
-            || was_away && missed_claim(step.ledger, &pod, no_fit.rejectors, version);
-        self.queue.refused(ticket, no_fit.rejectors, diagnosis, version, step.now, missed);
+        let missed =
+            self.hints.may_help(rejectors, version) || was_away && missed_claim(step.ledger, &pod, rejectors, version);
+        self.queue.refused(ticket, rejectors, diagnosis, version, step.now, missed);
         if let PostFilter::Evicting(evicting) = result {
             self.ask_to_evict(step, pod, *evicting);
         }

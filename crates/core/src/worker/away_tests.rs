@@ -6,7 +6,7 @@ use crate::io::{BindOutcome, EvictionOutcome};
 use crate::ledger::{Ledger, LedgerAccess, PodState};
 use crate::model::{Node, PersistentVolume, Pod, PodShape, Taint, TaintEffect, Toleration, TolerationOperator};
 use crate::queue::Counts;
-use crate::testing::{node, pod, shape_of};
+use crate::testing::{node, pod, shape_of, with_row};
 use crate::volume_testing::{bound, claim, node_in, only_in, using, volume, waiting_class};
 use std::cell::{Cell, RefCell};
 
@@ -19,7 +19,7 @@ fn dedicated(name: &str) -> Node {
 fn tolerating(shape: PodShape) -> PodShape {
     let operator = TolerationOperator::Exists;
     let toleration = Toleration { key: "dedicated".into(), operator, value: "".into(), effect: None };
-    PodShape { tolerations: vec![toleration], ..shape }
+    with_row(shape, |row| row.tolerations = vec![toleration])
 }
 
 fn newer(pod: Pod) -> Pod {
@@ -150,5 +150,5 @@ fn a_pod_edited_while_it_waits_for_its_volumes_is_tried_as_it_is_now_if_it_loses
     assert_eq!(bench.asked[0].taken_back, ["p"]);
     bench.settle(0);
     let queued = bench.workers[0].queue.get("p").expect("it waits again").clone();
-    assert_eq!((queued.shape.tolerations.len(), &*queued.resource_version), (1, "2"));
+    assert_eq!((queued.shape.row.tolerations.len(), &*queued.resource_version), (1, "2"));
 }

@@ -122,7 +122,7 @@ fn on(node: &str, pod: Pod) -> Pod {
 
 fn asking(milli_cpu: i64) -> Asks {
     let mut asks = labelled("app=web");
-    asks.0.requests.milli_cpu = milli_cpu;
+    asks.0.row_mut().requests.milli_cpu = milli_cpu;
     asks
 }
 
@@ -170,12 +170,12 @@ fn cases() -> Vec<Case> {
     let plain = |name: &str| labelled("app=web").named(name);
     let port = |name: &str| {
         let mut asks = labelled("");
-        asks.0.host_ports = vec![HostPort { protocol: Protocol::Tcp, port: 80, ip: "0.0.0.0".into() }];
+        asks.0.row_mut().host_ports = vec![HostPort { protocol: Protocol::Tcp, port: 80, ip: "0.0.0.0".into() }];
         asks.named(name)
     };
     let gpu = |name: &str| {
         let mut asks = labelled("");
-        asks.0.requests.set_scalar("example.com/gpu".into(), 1);
+        asks.0.row_mut().requests.set_scalar("example.com/gpu".into(), 1);
         asks.named(name)
     };
     let spread = |name: &str| {
@@ -372,7 +372,7 @@ fn a_nomination_that_ends_in_any_way_lets_the_others_in_102339() {
             let gated = Pod { gates: vec!["later".into()], scheduler_name: scheduler.into(), ..cpu("p", 800) };
             bench.pod(nominated(high(gated), "a"));
             let mut q = asking(800);
-            q.0.node_selector = labels("kubernetes.io/hostname=a");
+            q.0.row_mut().node_selector = labels("kubernetes.io/hostname=a");
             bench.pod(Pod { scheduler_name: "other".into(), ..q.named("q") });
             bench.settle_all();
             assert_eq!((&*bench.place("q"), bench.attempts("q")), ("-", 1), "{how}, {scheduler}: held off");

@@ -430,7 +430,7 @@ fn pods_that_no_extender_concerns_are_placed_without_asking() {
     with_gpu.allocatable.set_scalar(gpu.clone(), 4);
     bench.node(&with_gpu);
     let mut asks = shape();
-    asks.requests.set_scalar(gpu, 1);
+    asks.row_mut().requests.set_scalar(gpu, 1);
     bench.pod(pod("plain", shape()));
     bench.pod(pod("gpu", asks));
     bench.settle();
@@ -571,7 +571,7 @@ fn the_extender_that_binds_is_named() {
     with_gpu.allocatable.set_scalar("example.com/gpu".into(), 1);
     bench.node(&with_gpu);
     let mut asks: PodShape = shape();
-    asks.requests.set_scalar("example.com/gpu".into(), 1);
+    asks.row_mut().requests.set_scalar("example.com/gpu".into(), 1);
     bench.pod(pod("gpu", asks));
     bench.pod(pod("plain", shape_of(900, 0)));
     bench.settle();

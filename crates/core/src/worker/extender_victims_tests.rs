@@ -109,7 +109,8 @@ fn a_pod_edited_while_its_victims_are_asked_about_is_judged_as_it_is_now() {
     assert_eq!(bench.open(), [(0, "preempt", "a:low b:mid c:high")]);
     let operator = TolerationOperator::Exists;
     let mut shape = shape_of(500, 0);
-    shape.tolerations = vec![Toleration { key: "dedicated".into(), operator, value: "".into(), effect: None }];
+    shape.row_mut().tolerations =
+        vec![Toleration { key: "dedicated".into(), operator, value: "".into(), effect: None }];
     bench.pod(Pod { priority: 10, resource_version: "2".into(), ..pod("p", shape) });
     bench.answer(Ok(victims(&[])));
     assert_eq!((bench.placed(), bench.refusals.len()), (vec![("p", "d")], 0));

@@ -1,15 +1,15 @@
-use super::arms::ArmHolds;
-use super::attempt::look_on;
+use super::arms::{ArmHolds, Arms};
+use super::attempt::{HeaviestLook, look_on};
 use super::{ForeignBind, Step, Worker};
 use crate::cycle::Hold;
 use crate::io::{NominatedNode, Refusal};
 use crate::ledger::{Change, Ledger, LedgerAccess, NodeAspects, PodState, oldest_first};
 use crate::limits::{CHANGES_PER_HOLD, PARKED_PODS_PER_HOLD, UNKNOWN_FIELDS_NAMED};
 use crate::model::{ClaimKey, Pod, QueueEvent, Str, Time};
-use crate::plugins::hints::Helped;
+use crate::plugins::hints::{Helped, Hints, Reach};
 use crate::plugins::{PluginSet, claim_matters_to};
 use crate::profile::{CompiledProfile, Mode, NamespaceAccess};
-use crate::queue::{Entry, Parked, Wake};
+use crate::queue::{Entry, Group, Parked, Wake};
 use rustc_hash::FxHashSet;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -93,7 +93,7 @@ impl Worker {
             self.wake_helped(ledger, now);
         }
         if device_classes {
-            self.recheck(step, |pod| !pod.shape.requests.scalars.is_empty());
+            self.recheck(step, |pod| !pod.shape.row.requests.scalars.is_empty());
         }
         if !namespaces.is_empty() && reads_namespace_labels(self.profile()) {
             self.recheck(step, |pod| namespaces.contains(&pod.key.namespace));
@@ -178,11 +178,22 @@ impl Worker {
 
     /// Lets pods try again that what was noted last may help. For most the kinds of changes tell; others are compared, in parts. What
     /// changes meanwhile is noted at the next step.
+    ///
+    /// O(groups of equal pods) where only nodes' own facts changed, and O(pods that some change may help).
     fn wake_helped(&mut self, ledger: &impl LedgerAccess, now: Time) {
-        let Self { hints, queue, heaviest, .. } = self;
+        let Self { hints, queue, heaviest, arms, .. } = self;
         let mut judge = hints.judge();
+        let (mut reached, mut by_rows) = (Vec::new(), Vec::new());
+        for group in queue.groups() {
+            match hints.reach(group.rejectors()) {
+                Reach::Nobody => {}
+                Reach::Rows if !group.is_nominated() => by_rows.push(group),
+                Reach::Rows | Reach::Some => reached.push(group),
+            }
+        }
+        reached.extend(those_with_a_node(by_rows, hints, arms, ledger, heaviest));
         let (mut woken, mut undecided) = (Vec::new(), Vec::new());
-        for entry in queue.unschedulable() {
+        for entry in reached.into_iter().flat_map(|group| queue.entries_of(group)) {
             match judge.by_kind(entry.rejectors(), entry.refused_at()) {
                 Helped::No => {}
                 Helped::By(by) => woken.push((entry.pod().uid.clone(), by)),
@@ -190,6 +201,8 @@ impl Worker {
             }
         }
         if !undecided.is_empty() {
+            // Comparing is bounded: who is compared first must be the same in each process.
+            undecided.sort_unstable_by_key(|entry| entry.arrival());
             let mut undecided = undecided.into_iter().peekable();
             look_on(ledger, heaviest, |ledger, hold| {
                 while let Some(entry) = undecided.peek() {
@@ -326,6 +339,34 @@ impl Worker {
         self.begin_counting(now);
         self.wake_helped(ledger, now);
     }
+}
+
+/// The `groups` of which some pod may find a place on one of the nodes that changed: it fits there now, or may evict somebody.
+fn those_with_a_node<'q>(
+    groups: Vec<&'q Group>,
+    hints: &Hints,
+    arms: &Arms,
+    ledger: &impl LedgerAccess,
+    heaviest: &mut HeaviestLook,
+) -> Vec<&'q Group> {
+    let mut found = Vec::new();
+    let mut groups = groups.into_iter().peekable();
+    if groups.peek().is_none() {
+        return found;
+    }
+    look_on(ledger, heaviest, |ledger, hold| {
+        while let Some(group) = groups.peek() {
+            // What one group takes is bounded by the terms of one pod and some hundred nodes.
+            hold.take(1).ok()?;
+            let priority = group.preempts().then_some(group.priority());
+            if arms.all().any(|arm| arm.may_take_on(ledger, group.shape(), priority, hints.rows(), hold)) {
+                found.push(*group);
+            }
+            groups.next();
+        }
+        Some(())
+    });
+    found
 }
 
 /// What the changes of one run have in common that is acted on once all of them are taken up.

@@ -18,7 +18,7 @@ fn class(name: &str, resource: Option<&str>) -> DeviceClass {
 
 fn asking(name: &str, resource: &str) -> Pod {
     let mut shape = shape();
-    shape.requests.set_scalar(resource.into(), 1);
+    shape.row_mut().requests.set_scalar(resource.into(), 1);
     pod(name, shape)
 }
 

@@ -32,6 +32,9 @@ mod follow;
 mod hold_tests;
 #[cfg(test)]
 mod idle_tests;
+mod known_refusals;
+#[cfg(test)]
+mod known_refusals_tests;
 mod listing;
 #[cfg(test)]
 mod lock_tests;
@@ -95,6 +98,7 @@ use crate::queue::{Queue, Ticket, Wake};
 use arms::Arms;
 use attempt::Attempt;
 use extender::ParkedAttempts;
+use known_refusals::KnownRefusals;
 use notes::Notes;
 use preemption::PendingPreemptions;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -172,6 +176,7 @@ pub struct Worker {
     heaviest: HeaviestLook,
     measures: Box<Measures>,
     notes: Notes,
+    known_refusals: KnownRefusals,
     foreign: Option<ForeignBind>,
     unknown_fields: BTreeSet<Str>,
     /// The pod of the attempt under way: whose fault a panic is.
@@ -205,6 +210,7 @@ impl Worker {
             heaviest: HeaviestLook::default(),
             measures: Box::default(),
             notes: Notes::default(),
+            known_refusals: KnownRefusals::default(),
             foreign: None,
             unknown_fields: BTreeSet::new(),
             trying: None,
@@ -270,6 +276,7 @@ impl Worker {
         self.arms.set_profile(profile);
         self.queue.wake(now, |_| Wake::Requeue(QueueEvent::ForceActivate));
         self.unknown_fields.clear();
+        self.known_refusals.clear();
         // The new profile may do without what panicked.
         self.quarantined.clear();
         self.volumes.requeue_all = true;
@@ -344,6 +351,7 @@ impl Worker {
         } else if self.rests_at().is_some_and(|at| at <= now) {
             self.decided_at = None;
             self.arms.shed();
+            self.known_refusals.clear();
             self.queue.shrink();
             self.binding.shrink_to_fit();
             self.popped.shrink_to_fit();

@@ -126,7 +126,7 @@ fn pods_of_a_daemon_set_are_no_storm() {
     let mut bench = Bench::full(&["a"]);
     let of_daemon_set = |shape: &mut PodShape| {
         let on_a = NodeSelectorTerm { names: vec![(true, "a".into())], ..NodeSelectorTerm::default() };
-        shape.required_affinity = Some(NodeSelector { terms: vec![on_a] });
+        shape.row_mut().required_affinity = Some(NodeSelector { terms: vec![on_a] });
     };
     assert_eq!(preemptions(&mut bench, |bench, name| placed_by_theirs(bench, name, of_daemon_set)), 20);
     assert!(bench.workers[0].snapshot(&bench.ledger).storm.is_none());
@@ -215,7 +215,11 @@ fn a_pod_has_one_time_at_which_it_is_tried_again() {
     for i in 0..5_u64 {
         let now = Time::from_millis(12_000 * i) + Duration::from_nanos(i);
         let mut effects = Vec::new();
-        bench.seen(|ledger| ledger.apply_node(&node(&format!("tiny{i}"), 500, 1 << 30, 1)));
+        let (tiny, small) = (format!("tiny{i}"), format!("small{i}"));
+        bench.seen(|ledger| {
+            ledger.apply_node(&node(&tiny, 500, 1 << 30, 1));
+            ledger.apply_pod(Pod { node_name: Some(tiny.as_str().into()), ..pod(&small, shape_of(500, 0)) });
+        });
         while bench.workers[0].step(now, &mut Vec::new(), &bench.ledger, &mut effects) == Next::Now {}
         assert!(!effects.is_empty(), "it was tried");
     }

@@ -319,7 +319,7 @@ fn a_nominated_node_is_tried_first_and_its_capacity_is_kept_from_others() {
         ..pod("vip", shape_of(1000, 0))
     });
     let mut wants_a = shape_of(500, 0);
-    wants_a.node_selector = [("kubernetes.io/hostname", "a")].into_iter().collect();
+    wants_a.row_mut().node_selector = [("kubernetes.io/hostname", "a")].into_iter().collect();
     bench.pod(pod("low", wants_a.clone()));
     bench.settle(0);
     assert_eq!(
@@ -430,7 +430,7 @@ fn a_fresh_anti_affinity_elsewhere_in_the_domain_stops_a_proposal() {
     }
     let requirement = Requirement { key: "app".into(), operator: RequirementOperator::In, values: vec!["web".into()] };
     let mut loner = shape_of(900, 0);
-    loner.node_selector = [("kubernetes.io/hostname", "a")].into_iter().collect();
+    loner.row_mut().node_selector = [("kubernetes.io/hostname", "a")].into_iter().collect();
     loner.anti_affinity = vec![AffinityTerm {
         selector: Some(LabelSelector { requirements: vec![requirement] }),
         namespaces: NamespaceScope { names: vec!["default".into()], selector: None },
@@ -438,7 +438,7 @@ fn a_fresh_anti_affinity_elsewhere_in_the_domain_stops_a_proposal() {
     }];
     let mut web = shape_of(100, 0);
     web.labels = [("app", "web")].into_iter().collect();
-    web.node_selector = [("kubernetes.io/hostname", "b")].into_iter().collect();
+    web.row_mut().node_selector = [("kubernetes.io/hostname", "b")].into_iter().collect();
     bench.pod(pod("loner", loner));
     bench.pod(pod("web", web));
     let mut ledger = bench.ledger.borrow_mut();

@@ -87,7 +87,7 @@ fn a_pod_edited_at_any_moment_of_its_attempt_is_tried_once_as_it_is_now_118226()
     let smaller = || Pod { resource_version: "2".into(), ..pod("waits", shape_of(300, 0)) };
     let bound_at = |at| {
         let (worker, effects) = tried_while(at, |ledger| ledger.apply_pod(smaller()))?;
-        let asked: Vec<i64> = binds(&effects).iter().map(|bind| bind.pod.shape.requests.milli_cpu).collect();
+        let asked: Vec<i64> = binds(&effects).iter().map(|bind| bind.pod.shape.row.requests.milli_cpu).collect();
         Some((asked, worker.queue.counts()))
     };
     let bound: Vec<(Vec<i64>, Counts)> = (0..).map_while(bound_at).collect();
@@ -249,8 +249,12 @@ fn pods_of_high_priority_that_fit_nowhere_delay_others_by_one_attempt_each_86373
     }
     bench.settle(0);
     for turn in 0..10 {
-        // Each new node lets all of them try again.
-        bench.seen(|ledger| ledger.apply_node(&node(&format!("tiny-{turn}"), 500, 1 << 30, 1)));
+        // Each new node lets all of them try again: there is somebody to evict.
+        let (tiny, small) = (format!("tiny-{turn}"), format!("small-{turn}"));
+        bench.seen(|ledger| {
+            ledger.apply_node(&node(&tiny, 500, 1 << 30, 1));
+            ledger.apply_pod(Pod { node_name: Some(tiny.as_str().into()), ..pod(&small, shape_of(500, 0)) });
+        });
         bench.waits(&format!("low-{turn}"), 0, 0);
         bench.later(Duration::from_secs(2));
         for _ in 0..=HUGE / DECISIONS_PER_STEP {

@@ -1,12 +1,13 @@
-//! No wake-up is missed: when a worker has nothing left to do, no pod that still waits fits a node.
+//! No wake-up is missed: when a worker has nothing left to do, no pod that still waits fits a node, or could evict somebody.
 
 use super::*;
-use crate::cycle::{Explanation, Rng, explain};
+use crate::cycle::{Explanation, Rng, Scheduler, explain};
 use crate::io::{BindOutcome, BindRequest, EvictRequest, EvictionOutcome};
 use crate::ledger::{Ledger, PodState};
 use crate::model::{AffinityTerm, Namespace, Pod, SpreadConstraint};
-use crate::plugins::Plugin;
 use crate::plugins::inter_pod_affinity::testing::{labelled, labels, selector, term, term_in};
+use crate::plugins::{Plugin, ROW_FILTERS};
+use crate::preemption::{Limits, Outcome};
 use crate::testing::node;
 use std::cell::RefCell;
 use std::time::Duration;
@@ -53,7 +54,7 @@ impl Draw {
         if self.below(3) == 0 {
             asks.0.spread.push(self.constraint());
         }
-        asks.0.requests.milli_cpu = [0, 0, 300][self.below(3) as usize];
+        asks.0.row_mut().requests.milli_cpu = [0, 0, 300, 700][self.below(4) as usize];
         let mut drawn = asks.named(name);
         drawn.priority = self.below(2) as i32;
         if self.below(6) == 0 {
@@ -165,6 +166,17 @@ fn a_pod_that_waits_when_all_is_quiet_fits_nowhere_141354() {
                 let Explanation::Judged(judged) = explain(worker.profile(), &ledger, pod) else { panic!("judged") };
                 let by: Vec<&str> = entry.rejectors().iter().map(Plugin::name).collect();
                 assert_eq!(judged.feasible, 0, "seed {seed}, step {step}: {} waits for {by:?}: {judged:?}", pod.key);
+                let mut fresh = Scheduler::new(worker.profile().clone(), seed);
+                let (evicting, own_schedulers) = (ledger.evicting(), ledger.own_schedulers());
+                let limits = Limits { evicting: &evicting, own_schedulers, ..Limits::at(0) };
+                let outcome = fresh.preempt(&ledger, pod, &limits);
+                // What other plugins look at is not asked for victims when it changes, nor is it upstream.
+                let of_rows = entry.rejectors().is_within(ROW_FILTERS);
+                assert!(
+                    !(of_rows && matches!(outcome, Outcome::Evict(_))),
+                    "seed {seed}, step {step}: {} waits for {by:?}: {outcome:?}",
+                    pod.key
+                );
                 refused += 1;
             }
         }
@@ -184,8 +196,8 @@ fn a_nomination_that_a_commit_elsewhere_ends_wakes_other_pods_106780() {
     let mut workers = ["test", "other"].map(|name| Worker::new(Arc::new(CompiledProfile::default_preset(name)), 1));
     let for_node = |name: &str, on: &str| {
         let mut asks = labelled("");
-        asks.0.requests.milli_cpu = 600;
-        asks.0.node_selector = labels(&format!("name={on}"));
+        asks.0.row_mut().requests.milli_cpu = 600;
+        asks.0.row_mut().node_selector = labels(&format!("name={on}"));
         asks.named(name)
     };
     let nominated = Pod { nominated_node: Some("a".into()), priority: 1, ..for_node("nominated", "b") };
@@ -201,6 +213,53 @@ fn a_nomination_that_a_commit_elsewhere_ends_wakes_other_pods_106780() {
     assert_eq!(names(0, 20), ["nominated", "waits"]);
 }
 
+fn attempts(worker: &Worker) -> u32 {
+    worker.queue.entries().map(crate::queue::Entry::attempts).sum()
+}
+
+/// Capacity that comes to a node wakes those that fit there, or that could evict somebody there.
+#[test]
+fn what_changes_on_a_node_wakes_only_pods_for_which_it_may_be_a_place() {
+    let ledger = RefCell::new(Ledger::new());
+    ledger.borrow_mut().apply_node(&node("n0", 1000, 0, 20));
+    let mut profile = CompiledProfile::default_preset("test");
+    profile.queue.max_unschedulable = Duration::MAX;
+    let mut worker = Worker::new(Arc::new(profile), 1);
+    let asking = |name: &str, milli_cpu: i64, priority: i32| {
+        let mut asks = labelled("");
+        asks.0.row_mut().requests.milli_cpu = milli_cpu;
+        Pod { priority, ..asks.named(name) }
+    };
+    let on = |pod: Pod| Pod { node_name: Some("n0".into()), ..pod };
+    for name in ["a", "b", "c"] {
+        ledger.borrow_mut().apply_pod(on(asking(name, 300, 5)));
+    }
+    for i in 0..50 {
+        ledger.borrow_mut().apply_pod(asking(&format!("large-{i}"), 800, 0));
+    }
+    let mut placed = Vec::new();
+    let mut now = 0;
+    let mut tries = |worker: &mut Worker, placed: &mut Vec<Pod>| {
+        now += 60_000;
+        let before = attempts(worker);
+        settle(worker, &ledger, Time::from_millis(now), placed);
+        attempts(worker) - before
+    };
+    assert_eq!(tries(&mut worker, &mut placed), 50);
+    ledger.borrow_mut().delete_pod("a");
+    assert_eq!(tries(&mut worker, &mut placed), 0, "400m are free");
+    ledger.borrow_mut().apply_node(&node("n1", 700, 0, 20));
+    assert_eq!(tries(&mut worker, &mut placed), 0, "too small a node");
+    ledger.borrow_mut().apply_pod(asking("high", 800, 9));
+    ledger.borrow_mut().apply_pod(on(asking("b", 100, 5)));
+    assert_eq!(placed.len(), 0);
+    settle(&mut worker, &ledger, Time::from_millis(900_000), &mut placed);
+    assert_eq!(placed.len(), 1, "it evicts somebody, or fits");
+    ledger.borrow_mut().apply_node(&node("n2", 1000, 0, 20));
+    settle(&mut worker, &ledger, Time::from_millis(1_000_000), &mut placed);
+    assert_eq!(placed.len(), 2, "one of the fifty");
+}
+
 /// An unrelated pod is placed beside it.
 #[test]
 fn unrelated_pods_do_not_wake_a_waiting_pod() {
@@ -213,7 +272,6 @@ fn unrelated_pods_do_not_wake_a_waiting_pod() {
     let waits = labelled("app=web").near(term("kubernetes.io/hostname", "app=db")).named("waits");
     ledger.borrow_mut().apply_pod(waits);
     settle(&mut worker, &ledger, Time::ZERO, &mut placed);
-    let attempts = |worker: &Worker| worker.queue.entries().map(crate::queue::Entry::attempts).sum::<u32>();
     assert_eq!(attempts(&worker), 1);
     for i in 0..50 {
         ledger.borrow_mut().apply_pod(labelled("app=web").named(&format!("web-{i}")));

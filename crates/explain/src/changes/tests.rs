@@ -8,7 +8,7 @@ use berth_core::model::{
     NodeTestOperator, PodShape, PodVolume, PodVolumes, Protocol, Requirement, RequirementOperator, SpreadConstraint,
     Taint, TaintEffect,
 };
-use berth_core::testing::{node, pod, shape, shape_of};
+use berth_core::testing::{node, pod, shape, shape_of, with_row};
 use std::sync::Arc;
 
 const GIB: i64 = 1 << 30;
@@ -121,13 +121,13 @@ fn scalars_that_are_all_taken_can_only_be_done_without() {
     let mut gpu = node("a", 4000, 8 * GIB, 10);
     gpu.allocatable.set_scalar("example.com/gpu".into(), 2);
     let mut wanting = shape_of(100, GIB);
-    wanting.requests.set_scalar("example.com/gpu".into(), 3);
+    wanting.row_mut().requests.set_scalar("example.com/gpu".into(), 3);
     let reported = texts(&cluster(vec![gpu.clone()], vec![pod("p", wanting)]));
     assert!(reported.contains(&"request at most 2 example.com/gpu instead of 3: it fits a".to_owned()), "{reported:?}");
     let mut wanting = shape_of(100, GIB);
-    wanting.requests.set_scalar("example.com/gpu".into(), 1);
+    wanting.row_mut().requests.set_scalar("example.com/gpu".into(), 1);
     let mut holding = shape_of(100, GIB);
-    holding.requests.set_scalar("example.com/gpu".into(), 2);
+    holding.row_mut().requests.set_scalar("example.com/gpu".into(), 2);
     let reported = texts(&cluster(vec![gpu], vec![on("a", pod("holder", holding)), pod("p", wanting)]));
     assert_eq!(
         reported,
@@ -189,7 +189,7 @@ fn a_cordoned_node_is_uncordoned_with_the_taint_that_came_with_it() {
 #[test]
 fn a_label_on_the_node_or_one_rule_less_in_the_pod() {
     let mut wanting = shape();
-    wanting.node_selector = [("disk", "sdd")].into_iter().collect();
+    wanting.row_mut().node_selector = [("disk", "sdd")].into_iter().collect();
     let nodes = vec![labelled(node("a", 4000, GIB, 10), &[("disk", "ssd")]), node("b", 4000, GIB, 10)];
     let reported = texts(&cluster(nodes, vec![pod("p", wanting)]));
     assert_eq!(
@@ -206,7 +206,7 @@ fn a_label_on_the_node_or_one_rule_less_in_the_pod() {
 #[test]
 fn zone_labels_are_not_proposed() {
     let mut wanting = shape();
-    wanting.node_selector = [(ZONE, "far-away")].into_iter().collect();
+    wanting.row_mut().node_selector = [(ZONE, "far-away")].into_iter().collect();
     let nodes = vec![labelled(node("a", 4000, GIB, 10), &[(ZONE, "here")])];
     let reported = texts(&cluster(nodes, vec![pod("p", wanting)]));
     assert_eq!(reported, ["drop nodeSelector topology.kubernetes.io/zone=far-away: it fits a"]);
@@ -223,7 +223,7 @@ fn one_expression_of_an_affinity_is_dropped() {
         vec![test("disk", NodeTestOperator::In, &["ssd"]), test("old", NodeTestOperator::DoesNotExist, &[])];
     let mut wanting = shape();
     let term = NodeSelectorTerm { expressions, ..NodeSelectorTerm::default() };
-    wanting.required_affinity = Some(NodeSelector { terms: vec![term] });
+    wanting.row_mut().required_affinity = Some(NodeSelector { terms: vec![term] });
     let nodes = vec![labelled(node("a", 4000, GIB, 10), &[("disk", "ssd"), ("old", "yes")])];
     let reported = texts(&cluster(nodes, vec![pod("p", wanting)]));
     assert_eq!(
@@ -333,7 +333,7 @@ fn a_pod_that_running_pods_avoid_drops_the_label_that_they_select() {
 #[test]
 fn a_host_port_moves_to_the_next_free_one() {
     let port = |port| HostPort { protocol: Protocol::Tcp, port, ip: "0.0.0.0".into() };
-    let holding = |ports: &[u16]| PodShape { host_ports: ports.iter().map(|p| port(*p)).collect(), ..shape() };
+    let holding = |ports: &[u16]| with_row(shape(), |row| row.host_ports = ports.iter().map(|p| port(*p)).collect());
     let pods = vec![on("a", pod("taken", holding(&[80, 81]))), pod("p", holding(&[80, 82]))];
     let reported = reported(&cluster(vec![node("a", 4000, GIB, 10)], pods));
     assert_eq!(reported[0], (ChangeKind::ChangeHostPort, "use host port 83 instead of 80: it fits a".to_owned()));
@@ -371,7 +371,7 @@ fn the_least_important_and_smallest_pod_is_removed() {
 #[test]
 fn several_changes_are_reported_together_where_no_single_one_is_enough() {
     let mut wanting = shape_of(2000, GIB);
-    wanting.node_selector = [("disk", "ssd"), ("pool", "x")].into_iter().collect();
+    wanting.row_mut().node_selector = [("disk", "ssd"), ("pool", "x")].into_iter().collect();
     let node = tainted(node("a", 1000, GIB, 10), &[("dedicated", "x", TaintEffect::NoSchedule)]);
     let reported = reported(&cluster(vec![node], vec![pod("p", wanting)]));
     let text = "tolerate the taint dedicated=x:NoSchedule, and drop nodeSelector disk=ssd, and drop nodeSelector pool=x, \

@@ -149,7 +149,7 @@ fn what_a_drain_leaves_alone_stays() {
 fn a_pod_that_tolerates_everything_comes_back() {
     let all = |shape: &mut PodShape| {
         let all = Toleration { key: "".into(), operator: TolerationOperator::Exists, value: "".into(), effect: None };
-        shape.tolerations = vec![all];
+        shape.row_mut().tolerations = vec![all];
     };
     let pods = vec![running("p", "a", "ReplicaSet", shaped(1, all))];
     let report = report(nodes(&[("a", 4)]), &["a"], pods, Vec::new());

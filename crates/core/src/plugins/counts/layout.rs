@@ -1,6 +1,6 @@
 use crate::ledger::{DomainId, Ledger, NodeId, Topology};
 use crate::limits::{COMPARISONS_PER_WORK, LAYOUT_BYTES};
-use crate::model::{Footprint, Labels, NODE_LOOK_UP, NodeSelector, PodShape, Str, Toleration};
+use crate::model::{Footprint, Labels, NODE_LOOK_UP, NodeSelector, RowShape, Str, Toleration};
 use crate::plugins::cache::{CacheKey, Recent};
 use crate::plugins::context::{ROWS_PER_WORK, Stop, WORK_PER_LABEL_READ, Work};
 use crate::plugins::taint_toleration::{self, Tolerated};
@@ -13,8 +13,8 @@ use std::sync::Arc;
 pub(crate) struct Eligibility {
     /// Labels that a node must have to count, sorted.
     pub(crate) required: Arc<[Str]>,
-    /// The pod that a node must suit to count, where one of the policies asks for that.
-    pub(crate) pod: Option<Arc<PodShape>>,
+    /// What of the pod a node must suit to count, where one of the policies asks for that.
+    pub(crate) row: Option<Arc<RowShape>>,
     pub(crate) honor_affinity: bool,
     pub(crate) honor_taints: bool,
     /// The pod's tolerations, where taints are honored.
@@ -22,33 +22,33 @@ pub(crate) struct Eligibility {
 }
 
 impl Eligibility {
-    /// `pod`: where one of the policies is to be honored.
+    /// `row`: where one of the policies is to be honored.
     pub(crate) fn new(
         required: Arc<[Str]>,
-        pod: Option<Arc<PodShape>>,
+        row: Option<Arc<RowShape>>,
         honor_affinity: bool,
         honor_taints: bool,
     ) -> Self {
-        let tolerations = pod.as_ref().filter(|_| honor_taints).map(|pod| Tolerated::new(&pod.tolerations));
-        Self { required, pod, honor_affinity, honor_taints, tolerated: tolerations.unwrap_or_default() }
+        let tolerations = row.as_ref().filter(|_| honor_taints).map(|row| Tolerated::new(&row.tolerations));
+        Self { required, row, honor_affinity, honor_taints, tolerated: tolerations.unwrap_or_default() }
     }
 
     /// nodeSelector and required node affinity that a node must match to count.
     fn affinity(&self) -> Option<(&Labels, Option<&NodeSelector>)> {
-        let pod = self.pod.as_ref().filter(|_| self.honor_affinity)?;
-        Some((&pod.node_selector, pod.required_affinity.as_ref()))
+        let row = self.row.as_ref().filter(|_| self.honor_affinity)?;
+        Some((&row.node_selector, row.required_affinity.as_ref()))
     }
 
     /// Tolerations that must tolerate a node's NoSchedule and NoExecute taints for it to count.
     fn tolerations(&self) -> Option<&[Toleration]> {
-        self.pod.as_ref().filter(|_| self.honor_taints).map(|pod| &*pod.tolerations)
+        self.row.as_ref().filter(|_| self.honor_taints).map(|row| &*row.tolerations)
     }
 
     fn parts(&self) -> impl Eq + Hash {
         (&self.required, self.affinity(), self.tolerations())
     }
 
-    /// Bytes that its hash is computed from. The pod's labels, which can be a megabyte, are not among them.
+    /// Bytes that its hash is computed from.
     pub(crate) fn hashed_bytes(&self) -> usize {
         let affinity = self
             .affinity()

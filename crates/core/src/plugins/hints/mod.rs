@@ -12,13 +12,13 @@ mod tests;
 pub use events::{WakeEvent, wake_events};
 
 use super::context::{Stop, Work, work_of};
-use super::helped_by;
 use super::inter_pod_affinity::cost_of_terms;
-use crate::ledger::{Change, Ledger, MatchClass};
-use crate::limits::{HINT_MATCH_CLASSES, HINT_WORK, WORK_PER_HOLD};
+use super::{ROW_FILTERS, helped_by};
+use crate::ledger::{Change, Ledger, MatchClass, NodeId};
+use crate::limits::{HINT_MATCH_CLASSES, HINT_ROWS, HINT_WORK, WORK_PER_HOLD};
 use crate::model::{AffinityTerm, Plugin, PluginSet, PodShape, QueueEvent};
 use labels::label;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 
 /// The newest change that may help, by plugin, and the pods that were placed or deleted in the changes noted last.
@@ -30,6 +30,12 @@ pub(crate) struct Hints {
     newest_other: [u64; Plugin::ALL.len()],
     /// What the newest change was, as metrics name it.
     by: [QueueEvent; Plugin::ALL.len()],
+    /// The plugins of which some pod may be helped by a change since [`Self::begin`].
+    fresh: PluginSet,
+    /// As `fresh`, without what happened on the nodes of `rows`.
+    fresh_elsewhere: PluginSet,
+    /// Nodes whose own facts changed since [`Self::begin`] so that more may fit them.
+    rows: FxHashSet<NodeId>,
     /// Pods that were placed, deleted or relabelled since [`Self::begin`], once for each pair of match classes, with the newest version.
     movements: Vec<(u64, Movement)>,
 }
@@ -41,6 +47,8 @@ impl Hints {
     /// Begins another run of changes, after which [`Self::judge`] decides about every waiting pod.
     pub(crate) fn begin(&mut self) {
         self.movements.clear();
+        (self.fresh, self.fresh_elsewhere) = (PluginSet::NONE, PluginSet::NONE);
+        self.rows.clear();
     }
 
     /// Notes the change of `version`; returns whether it may help any pod. `inside`: it is on a node that the profile places on, or
@@ -50,7 +58,12 @@ impl Hints {
         let by = label(change);
         let movement = Movement::of(change);
         let kept = movement.is_some_and(|movement| self.note_movement(version, movement));
+        let on_row = self.note_row(change, helped);
         for plugin in helped.iter() {
+            self.fresh.insert(plugin);
+            if !on_row {
+                self.fresh_elsewhere.insert(plugin);
+            }
             self.newest[plugin as usize] = version;
             self.by[plugin as usize] = by;
             if !(kept && COMPARING.contains(&plugin)) {
@@ -58,6 +71,18 @@ impl Hints {
             }
         }
         !helped.is_empty()
+    }
+
+    /// Keeps the node on which a change may help plugins that read nothing but its row, to be asked for each group of pods; false where
+    /// the change is on no node, or there are too many.
+    fn note_row(&mut self, change: &Change, helped: PluginSet) -> bool {
+        let (Change::Freed { node, .. } | Change::Resized { node, .. } | Change::Node { node, .. }) = change else {
+            return false;
+        };
+        if !helped.intersects(ROW_FILTERS) || self.rows.contains(node) {
+            return true;
+        }
+        self.rows.len() < HINT_ROWS && self.rows.insert(*node)
     }
 
     /// Keeps a movement to be compared pod by pod; false where there are too many.
@@ -78,6 +103,23 @@ impl Hints {
         self.newest.fill(version);
         self.newest_other.fill(version);
         self.by.fill(QueueEvent::ForceActivate);
+        (self.fresh, self.fresh_elsewhere) = (PluginSet::ALL, PluginSet::ALL);
+    }
+
+    /// What the changes since [`Self::begin`] may mean for pods that `rejectors` refused and that waited before.
+    pub(crate) fn reach(&self, rejectors: PluginSet) -> Reach {
+        if !rejectors.intersects(self.fresh) {
+            Reach::Nobody
+        } else if rejectors.is_within(ROW_FILTERS) && !rejectors.intersects(self.fresh_elsewhere) {
+            Reach::Rows
+        } else {
+            Reach::Some
+        }
+    }
+
+    /// The nodes to ask where [`Self::reach`] is [`Reach::Rows`], in an order that means nothing.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = NodeId> {
+        self.rows.iter().copied()
     }
 
     /// Whether something after version `since` may help some pod that `rejectors` refused.
@@ -90,6 +132,16 @@ impl Hints {
     pub(crate) fn judge(&self) -> Judge<'_> {
         Judge { hints: self, known: FxHashMap::default(), begun: None, work: Work::of(HINT_WORK) }
     }
+}
+
+/// Which of the pods that waited before the changes since [`Hints::begin`] these may help, as far as plugins tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    Nobody,
+    /// Only pods that fit one of [`Hints::rows`] now, or that may evict somebody there.
+    Rows,
+    /// Some, which are to be looked at one by one.
+    Some,
 }
 
 /// Whether something may help a waiting pod.

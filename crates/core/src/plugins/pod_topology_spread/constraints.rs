@@ -116,7 +116,7 @@ impl Policies<'_> {
     /// A policy that excludes no node is left out.
     fn of(&mut self, given: &SpreadConstraint) -> Arc<CacheKey<Eligibility>> {
         let by_node = counts_by_node(given);
-        let selects = !self.shape.node_selector.is_empty() || self.shape.required_affinity.is_some();
+        let selects = !self.shape.row.node_selector.is_empty() || self.shape.row.required_affinity.is_some();
         let honor_affinity = given.honor_affinity && !by_node && selects;
         let honor_taints = given.honor_taints && !by_node;
         let same =
@@ -124,10 +124,10 @@ impl Policies<'_> {
         if let Some(known) = self.known.iter().find(same) {
             return known.clone();
         }
-        let pod = (honor_affinity || honor_taints).then(|| self.shape.clone());
-        let bytes = pod.as_ref().map_or(0, Footprint::heap_bytes) + self.required.len() * size_of::<Str>();
+        let row = (honor_affinity || honor_taints).then(|| self.shape.row.clone());
+        let bytes = row.as_ref().map_or(0, Footprint::heap_bytes) + self.required.len() * size_of::<Str>();
         let required = self.required.clone();
-        let eligibility = Eligibility::new(required, pod, honor_affinity, honor_taints);
+        let eligibility = Eligibility::new(required, row, honor_affinity, honor_taints);
         let made = Arc::new(CacheKey::new(self.ledger, eligibility, bytes));
         self.known.push(made.clone());
         made

@@ -45,9 +45,9 @@ impl World {
     }
 
     fn admits(c: &SpreadConstraint, shape: &PodShape, node: &Node) -> bool {
-        let affine = shape.node_selector.iter().all(|(key, value)| node.labels.get(key) == Some(value));
+        let affine = shape.row.node_selector.iter().all(|(key, value)| node.labels.get(key) == Some(value));
         let keeps_away = |taint: &&Taint| taint.effect != TaintEffect::PreferNoSchedule;
-        let tolerated = |taint: &Taint| shape.tolerations.iter().any(|t| t.tolerates(taint));
+        let tolerated = |taint: &Taint| shape.row.tolerations.iter().any(|t| t.tolerates(taint));
         (!c.honor_affinity || affine) && (!c.honor_taints || node.taints.iter().filter(keeps_away).all(tolerated))
     }
 
@@ -278,11 +278,12 @@ impl Draw {
         }
         drawn.spread = (0..self.below(4)).map(|_| self.constraint()).collect();
         if self.one_in(3) {
-            drawn.node_selector = labels(&[("disk", self.pick(&["ssd", "hdd"]))]);
+            drawn.row_mut().node_selector = labels(&[("disk", self.pick(&["ssd", "hdd"]))]);
         }
         if self.one_in(3) {
             let (key, value): (Str, Str) = (self.pick(&["k", ""]).into(), "".into());
-            drawn.tolerations = vec![Toleration { key, operator: TolerationOperator::Exists, value, effect: None }];
+            drawn.row_mut().tolerations =
+                vec![Toleration { key, operator: TolerationOperator::Exists, value, effect: None }];
         }
         drawn
     }

@@ -6,6 +6,7 @@ use crate::ledger::{Ledger, NodeId};
 use crate::model::{Controller, LabelSelector, Pod, PodShape, Service, SpreadConstraint, Workload, WorkloadKind};
 use crate::plugins::{PluginContext, ResolvedPod, Work};
 use crate::profile::{CompiledProfile, SpreadDefaults};
+use crate::testing::with_row;
 use std::sync::Arc;
 
 fn soft(key: &str, max_skew: i32) -> SpreadConstraint {
@@ -110,7 +111,7 @@ fn node_policies() {
         |affinity, taints, key| SpreadConstraint { honor_affinity: affinity, honor_taints: taints, ..soft(key, 1) };
     let mut ledger = cluster("a1* b1 x2* y2*!");
     place(&mut ledger, "bbb x yyyyyy", |_| ());
-    let ssd = |spread| PodShape { node_selector: labels(&[("disk", "ssd")]), ..web(spread) };
+    let ssd = |spread| with_row(web(spread), |row| row.node_selector = labels(&[("disk", "ssd")]));
     let scores = |shape| scores_with(&profile, &ledger, "ax", shape).expect("soft constraints");
     assert_eq!(scores(ssd(vec![with(true, false, ZONE)])), [100, 0], "0 and 7: b does not count");
     assert_eq!(scores(ssd(vec![with(true, true, ZONE)])), [100, 0], "0 and 1: y neither");

@@ -8,7 +8,7 @@ use crate::model::{
 };
 use crate::plugins::{Cause, Overlay, PluginContext, ResolvedPod, Work};
 use crate::profile::{CompiledProfile, SpreadDefaults};
-use crate::testing::{node, pod, shape};
+use crate::testing::{node, pod, shape, with_row};
 use std::sync::Arc;
 
 pub(super) const HOST: &str = "kubernetes.io/hostname";
@@ -78,7 +78,7 @@ pub(super) fn label(pairs: &'static [(&'static str, &'static str)]) -> impl Fn(&
 
 pub(super) fn tolerant(mut shape: PodShape) -> PodShape {
     let (key, value): (Str, Str) = ("k".into(), "".into());
-    shape.tolerations = vec![Toleration { key, operator: TolerationOperator::Exists, value, effect: None }];
+    shape.row_mut().tolerations = vec![Toleration { key, operator: TolerationOperator::Exists, value, effect: None }];
     shape
 }
 
@@ -221,7 +221,7 @@ fn only_nodes_with_every_label_count() {
 fn node_policies() {
     let with =
         |affinity, taints, key| SpreadConstraint { honor_affinity: affinity, honor_taints: taints, ..hard(key, 1) };
-    let ssd = |spread| PodShape { node_selector: labels(&[("disk", "ssd")]), ..web(spread) };
+    let ssd = |spread| with_row(web(spread), |row| row.node_selector = labels(&[("disk", "ssd")]));
     // Nodes a, b and c in zones of their own; c is not ssd, or tainted.
     let mut off = cluster("a1* b2* c3");
     place(&mut off, "a", |_| ());
@@ -230,7 +230,8 @@ fn node_policies() {
     assert_eq!(verdicts(&off, ssd(vec![with(true, false, ZONE)])), "...", "c does not count");
     assert_eq!(verdicts(&off, ssd(vec![with(false, false, ZONE)])), "SS.", "c counts");
     let mut required = ssd(vec![with(true, false, ZONE)]);
-    (required.node_selector, required.required_affinity) = (Labels::none(), Some(ssd_nodes()));
+    let row = required.row_mut();
+    (row.node_selector, row.required_affinity) = (Labels::none(), Some(ssd_nodes()));
     assert_eq!(verdicts(&off, required.clone()), "...", "by affinity");
     required.spread = vec![with(false, false, ZONE)];
     assert_eq!(verdicts(&off, required), "SS.");
@@ -253,7 +254,7 @@ fn ssd_nodes() -> crate::model::NodeSelector {
 fn two_constraints_with_policies_of_their_own() {
     let with =
         |key, affinity, taints| SpreadConstraint { honor_affinity: affinity, honor_taints: taints, ..hard(key, 1) };
-    let pod = |spread| PodShape { node_selector: labels(&[("disk", "ssd")]), ..web(spread) };
+    let pod = |spread| with_row(web(spread), |row| row.node_selector = labels(&[("disk", "ssd")]));
     let mut ledger = cluster("a1* b1 x2* y2*!");
     place(&mut ledger, "a x y", |_| ());
     // By zone 1/2 (1/1 where y does not count), by node 1/0/1/1 (b and y may not count).
@@ -326,7 +327,7 @@ fn nominated_pods_count_and_may_raise_the_emptiest_domain() {
     assert_eq!(on("x", terminating, web(vec![hard(ZONE, 1)])), "SSS.", "deletion is not looked at here");
     let everything = SpreadConstraint { selector: Some(LabelSelector::default()), ..hard(HOST, 2) };
     assert_eq!(on("x", vec![one(); 2], web(vec![everything])), "..S.", "all match where none is counted");
-    let ssd = PodShape { node_selector: labels(&[("disk", "ssd")]), ..spread() };
+    let ssd = with_row(spread(), |row| row.node_selector = labels(&[("disk", "ssd")]));
     assert_eq!(on("x", vec![one(); 3], ssd), "....", "a node that does not count has no pods to add");
 }
 

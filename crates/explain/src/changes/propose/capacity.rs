@@ -96,7 +96,7 @@ fn removal_draft(pod: &Pod, weight: u64) -> Draft {
 
 /// How much is missing of each resource that the node lacks.
 fn shortage<'v>(pod: &Pod, view: &'v View<'_>, ledger: &Ledger) -> Vec<(&'v str, i64)> {
-    let missing = |name| pod.shape.requests.amount(name).saturating_sub(free(ledger, view.id, name));
+    let missing = |name| pod.shape.row.requests.amount(name).saturating_sub(free(ledger, view.id, name));
     view.lacking().map(|name| (name, missing(name))).collect()
 }
 

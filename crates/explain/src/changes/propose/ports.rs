@@ -13,7 +13,7 @@ pub(super) fn change(scene: &Scene<'_>, trial: &mut Trial<'_>) -> Vec<Draft> {
     if scene.only(&[Plugin::NodePorts]).next().is_none() {
         return Vec::new();
     }
-    let ports = scene.pod.shape.host_ports.iter().take(GUESSES);
+    let ports = scene.pod.shape.row.host_ports.iter().take(GUESSES);
     ports.filter_map(|port| moved(scene.pod, trial, port)).collect()
 }
 
@@ -29,8 +29,8 @@ fn field(port: &HostPort) -> String {
 }
 
 fn moved(pod: &Pod, trial: &mut Trial<'_>, port: &HostPort) -> Option<Draft> {
-    let others = || pod.shape.host_ports.iter().filter(|other| *other != port).cloned();
-    if trial.fitting(None, |shape| shape.host_ports = others().collect()).is_empty() {
+    let others = || pod.shape.row.host_ports.iter().filter(|other| *other != port).cloned();
+    if trial.fitting(None, |shape| shape.row_mut().host_ports = others().collect()).is_empty() {
         return None;
     }
     let above = (port.port.checked_add(1)?..=u16::MAX).take(usize::from(NEXT_PORTS));
@@ -43,10 +43,10 @@ fn moved(pod: &Pod, trial: &mut Trial<'_>, port: &HostPort) -> Option<Draft> {
     let is_own = |number: &u16| others().any(|other| other.port == *number);
     let free = above
         .filter(|number| !is_own(number))
-        .find(|number| !trial.fitting(None, |shape| shape.host_ports = with(*number)).is_empty())?;
+        .find(|number| !trial.fitting(None, |shape| shape.row_mut().host_ports = with(*number)).is_empty())?;
     Some(Draft {
         kind: ChangeKind::ChangeHostPort,
-        edit: Edit::of_pod(pod, |shape| shape.host_ports = with(free)),
+        edit: Edit::of_pod(pod, |shape| shape.row_mut().host_ports = with(free)),
         field: field(port),
         from: json!(port.port),
         to: json!(free),

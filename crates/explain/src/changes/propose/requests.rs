@@ -48,7 +48,7 @@ fn together(scene: &Scene<'_>, trial: &mut Trial<'_>, nodes: Vec<(NodeId, Vec<&s
 
 /// Whether the pod asks for more than these amounts.
 pub(super) fn is_more(pod: &Pod, than: &[(&str, i64)]) -> bool {
-    than.iter().any(|(name, most)| pod.shape.requests.amount(name) > *most)
+    than.iter().any(|(name, most)| pod.shape.row.requests.amount(name) > *most)
 }
 
 /// What is free of `resources` on the node.
@@ -59,7 +59,7 @@ pub(super) fn free<'r>(ledger: &Ledger, node: NodeId, resources: Vec<&'r str>) -
 /// The largest part of any request, in thousandths, that the pod gives up.
 fn loss(pod: &Pod, amounts: &[(&str, i64)]) -> u64 {
     let part = |(name, to): &(&str, i64)| {
-        let from = pod.shape.requests.amount(name);
+        let from = pod.shape.row.requests.amount(name);
         (i128::from(from - to) * 1000 / i128::from(from.max(1))) as u64
     };
     amounts.iter().map(part).max().unwrap_or(0)
@@ -68,7 +68,7 @@ fn loss(pod: &Pod, amounts: &[(&str, i64)]) -> u64 {
 /// The largest amount of `resource`, less than is asked for, with which the pod fits one of `nodes`.
 fn largest(scene: &Scene<'_>, trial: &mut Trial<'_>, resource: &str, nodes: &[NodeId]) -> Option<i64> {
     let free = nodes.iter().map(|node| quantity::free(trial.ledger(), *node, resource));
-    let asked = scene.pod.shape.requests.amount(resource);
+    let asked = scene.pod.shape.row.requests.amount(resource);
     let bound = free.max()?.clamp(0, asked.checked_sub(1)?);
     let mut fits = |amount| !trial.fitting(Some(nodes), |shape| request(shape, resource, amount)).is_empty();
     // What is free is what fits, unless nominated pods take some of it.
@@ -88,10 +88,10 @@ fn largest(scene: &Scene<'_>, trial: &mut Trial<'_>, resource: &str, nodes: &[No
 
 /// Lets `shape` request `to` of `resource`; the amount that scores count is lowered as much.
 fn request(shape: &mut PodShape, resource: &str, to: i64) {
-    let less = shape.requests.amount(resource) - to;
-    set_amount(&mut shape.requests, resource, to);
-    let scored = shape.score_requests.amount(resource);
-    set_amount(&mut shape.score_requests, resource, (scored - less).max(0));
+    let less = shape.row.requests.amount(resource) - to;
+    set_amount(&mut shape.row_mut().requests, resource, to);
+    let scored = shape.row.score_requests.amount(resource);
+    set_amount(&mut shape.row_mut().score_requests, resource, (scored - less).max(0));
 }
 
 pub(super) fn draft(pod: &Pod, amounts: &[(&str, i64)]) -> Draft {
@@ -100,7 +100,7 @@ pub(super) fn draft(pod: &Pod, amounts: &[(&str, i64)]) -> Draft {
         1 => ("0", ""),
         _ => ("*", ", all containers together"),
     };
-    let of = |name: &str| shape.requests.amount(name);
+    let of = |name: &str| shape.row.requests.amount(name);
     let phrase = |(name, to): &(&str, i64)| match to {
         0 => format!("no {name} instead of {}", in_words(name, of(name))),
         to => format!("at most {} {name} instead of {}", in_words(name, *to), in_words(name, of(name))),

@@ -16,7 +16,7 @@ pub(super) fn pod(scene: &Scene<'_>, _: &mut Trial<'_>) -> Vec<Draft> {
         return Vec::new();
     }
     let mut drafts = Vec::new();
-    for (key, value) in scene.pod.shape.node_selector.iter().take(GUESSES) {
+    for (key, value) in scene.pod.shape.row.node_selector.iter().take(GUESSES) {
         drafts.extend(respelled(scene, key, value));
         drafts.push(dropped(scene.pod, key, value));
     }
@@ -27,7 +27,9 @@ pub(super) fn pod(scene: &Scene<'_>, _: &mut Trial<'_>) -> Vec<Draft> {
 pub(super) fn dropped(pod: &Pod, key: &Str, value: &Str) -> Draft {
     Draft {
         kind: ChangeKind::DropNodeSelector,
-        edit: Edit::of_pod(pod, |shape| shape.node_selector = relabelled(&shape.node_selector, key, None)),
+        edit: Edit::of_pod(pod, |shape| {
+            shape.row_mut().node_selector = relabelled(&shape.row.node_selector, key, None)
+        }),
         field: format!("spec.nodeSelector[{key}]"),
         from: json!(&**value),
         to: Value::Null,
@@ -47,7 +49,7 @@ fn respelled(scene: &Scene<'_>, key: &Str, value: &Str) -> Option<Draft> {
     Some(Draft {
         kind: ChangeKind::ChangeNodeSelector,
         edit: Edit::of_pod(scene.pod, |shape| {
-            shape.node_selector = relabelled(&shape.node_selector, key, Some(other));
+            shape.row_mut().node_selector = relabelled(&shape.row.node_selector, key, Some(other));
         }),
         field: format!("spec.nodeSelector[{key}]"),
         from: json!(&**value),
@@ -59,7 +61,7 @@ fn respelled(scene: &Scene<'_>, key: &Str, value: &Str) -> Option<Draft> {
 
 /// Each expression of the required affinity dropped, and all of it turned into a preference.
 fn affinity(pod: &Pod) -> Vec<Draft> {
-    let Some(required) = &pod.shape.required_affinity else { return Vec::new() };
+    let Some(required) = &pod.shape.row.required_affinity else { return Vec::new() };
     let mut drafts = Vec::new();
     for (at, term) in required.terms.iter().enumerate() {
         // An empty term matches no node: something must be left of it.
@@ -85,11 +87,11 @@ fn affinity(pod: &Pod) -> Vec<Draft> {
 
 /// All of the required affinity turned into a preference.
 pub(super) fn preferred(pod: &Pod) -> Option<Draft> {
-    let required = pod.shape.required_affinity.as_ref()?;
+    let required = pod.shape.row.required_affinity.as_ref()?;
     let all: Vec<String> = required.terms.iter().map(node_term).collect();
     Some(Draft {
         kind: ChangeKind::DropNodeAffinity,
-        edit: Edit::of_pod(pod, |shape: &mut PodShape| shape.required_affinity = None),
+        edit: Edit::of_pod(pod, |shape: &mut PodShape| shape.row_mut().required_affinity = None),
         field: REQUIRED.to_owned(),
         from: json!(all.join(" or ")),
         to: Value::Null,
@@ -102,7 +104,7 @@ fn without(pod: &Pod, field: String, test: String, change: impl FnOnce(&mut Node
     Draft {
         kind: ChangeKind::DropNodeAffinity,
         edit: Edit::of_pod(pod, |shape| {
-            if let Some(required) = &mut shape.required_affinity {
+            if let Some(required) = &mut shape.row_mut().required_affinity {
                 change(required);
             }
         }),
@@ -154,10 +156,10 @@ struct Missing {
 /// The one label that would let `node` be selected by the pod and the profile; none where more are needed, or none would do.
 fn missing(profile: &CompiledProfile, pod: &Pod, node: &Node) -> Option<Missing> {
     let shape = &pod.shape;
-    let by_selector = shape.node_selector.iter().filter(|(key, value)| node.labels.get(key) != Some(*value));
+    let by_selector = shape.row.node_selector.iter().filter(|(key, value)| node.labels.get(key) != Some(*value));
     let wanted: Vec<Missing> =
         by_selector.map(|(key, value)| Missing { key: key.clone(), value: Some(value.to_string()) }).collect();
-    let affinities = || shape.required_affinity.iter().chain(&profile.added_affinity.required);
+    let affinities = || shape.row.required_affinity.iter().chain(&profile.added_affinity.required);
     match &*wanted {
         [] => affinities().find_map(|required| by_term(required, node)),
         [one] => Some(one.clone()),
@@ -167,7 +169,7 @@ fn missing(profile: &CompiledProfile, pod: &Pod, node: &Node) -> Option<Missing>
     .filter(|one| {
         let labels = relabelled(&node.labels, &one.key, one.value.as_deref());
         let admits = |labels: &Labels| affinities().all(|required| required.matches(&node.name, labels));
-        shape.node_selector.is_subset_of(&labels) && admits(&labels)
+        shape.row.node_selector.is_subset_of(&labels) && admits(&labels)
     })
 }
 

@@ -60,8 +60,8 @@ pub(super) fn toleration_draft(pod: &Pod, toleration: Toleration) -> Draft {
     }
     Draft {
         kind: ChangeKind::Tolerate,
-        edit: Edit::of_pod(pod, |shape| shape.tolerations.push(toleration)),
-        field: format!("spec.tolerations[{}]", pod.shape.tolerations.len()),
+        edit: Edit::of_pod(pod, |shape| shape.row_mut().tolerations.push(toleration)),
+        field: format!("spec.tolerations[{}]", pod.shape.row.tolerations.len()),
         from: Value::Null,
         to,
         text: format!("tolerate the taint {spelled}"),

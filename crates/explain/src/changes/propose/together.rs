@@ -68,8 +68,8 @@ fn next(pod: &Pod, view: &View<'_>, obstacle: &Obstacle, ledger: &Ledger) -> Res
             Some(taints::toleration_draft(pod, toleration.ok_or(NotThePods)?))
         }
         Plugin::NodeAffinity if obstacle.cause == Some(Cause::NodeAffinity) => {
-            let unmet = pod.shape.node_selector.iter().find(|(key, value)| node.labels.get(key) != Some(*value));
-            let affinity = pod.shape.required_affinity.as_ref();
+            let unmet = pod.shape.row.node_selector.iter().find(|(key, value)| node.labels.get(key) != Some(*value));
+            let affinity = pod.shape.row.required_affinity.as_ref();
             match unmet {
                 Some((key, value)) => Some(selection::dropped(pod, key, value)),
                 None if affinity.is_some_and(|required| !required.matches(&node.name, &node.labels)) => {

@@ -2,6 +2,7 @@ use crate::ledger::NodeId;
 use crate::model::{PodShape, Str};
 use crate::plugins::{Cause, Code, Plugin, PluginSet, Verdict};
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -43,6 +44,42 @@ pub enum Reason {
     Extender(Str),
 }
 
+/// The text of a reason, which costs nothing to keep where it is one of upstream's fixed ones. Compared as texts are.
+#[derive(Debug, Clone)]
+pub enum ReasonText {
+    Fixed(&'static str),
+    Own(Str),
+}
+
+impl ReasonText {
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Fixed(text) => text,
+            Self::Own(text) => text,
+        }
+    }
+}
+
+impl PartialEq for ReasonText {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for ReasonText {}
+
+impl PartialOrd for ReasonText {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for ReasonText {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.as_str().cmp(other.as_str())
+    }
+}
+
 impl Reason {
     pub const fn plugin(&self) -> Option<Plugin> {
         match self {
@@ -51,6 +88,19 @@ impl Reason {
             Self::Volumes(_) => Some(Plugin::VolumeBinding),
             Self::MissingClaim(_) => Some(Plugin::NodeVolumeLimits),
             Self::Extender(_) => Some(Plugin::Extender),
+        }
+    }
+
+    /// As [`Self::text`], to be kept.
+    pub fn shared_text(&self, shape: &PodShape) -> ReasonText {
+        match self {
+            Self::Cause(cause) => ReasonText::Fixed(cause.text()),
+            Self::Volumes(bit) => ReasonText::Fixed(crate::plugins::volume_text(*bit)),
+            Self::Lacking(bit) => match crate::plugins::lacking_text(*bit, shape) {
+                Cow::Borrowed(text) => ReasonText::Fixed(text),
+                Cow::Owned(text) => ReasonText::Own(text.into()),
+            },
+            Self::MissingClaim(text) | Self::Extender(text) => ReasonText::Own(text.clone()),
         }
     }
 
@@ -72,7 +122,7 @@ impl Diagnosis {
     }
 
     /// The diagnosis of a pod that PreFilter refused on all `nodes`.
-    pub(super) fn before_filter(shape: &Arc<PodShape>, nodes: u32, message: &str) -> Self {
+    pub(crate) fn before_filter(shape: &Arc<PodShape>, nodes: u32, message: &str) -> Self {
         Self { shape: shape.clone(), nodes, pre_filter: Some(message.into()), counts: Vec::new() }
     }
 

@@ -36,7 +36,7 @@ pub use choose::Rng;
 pub(crate) use class::JUDGED;
 pub use compare::Standing;
 pub(crate) use compare::{Compared, Theirs};
-pub use diagnosis::{Diagnosis, NoFit, Reason};
+pub use diagnosis::{Diagnosis, NoFit, Reason, ReasonText};
 pub(crate) use diagnosis::{Tally, counted_texts};
 pub use explain::{Explanation, Judgement, NodeAnswer, ScoreOf, explain};
 pub use extender::{ExtenderFilterState, Turn};

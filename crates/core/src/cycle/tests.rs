@@ -80,7 +80,7 @@ impl Draw {
         let mut drawn = shape_of(100 * self.below(12) as i64, 128 * self.below(8) as i64 * MIB);
         let own = self.below(1_000).to_string();
         let labels = [("app", self.pick(&["web", "db"])), ("own", &*own)];
-        drawn.labels = labels[..1 + self.below(2) as usize].iter().copied().collect();
+        drawn.labels = labels[..=self.below(2) as usize].iter().copied().collect();
         if self.one_in(4) {
             drawn
                 .row_mut()

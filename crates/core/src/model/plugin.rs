@@ -194,6 +194,15 @@ impl PluginSet {
         }
     }
 
+    /// Takes one from the count of each plugin of the set: see [`Self::count_in`].
+    pub(crate) const fn uncount_in(self, counts: &mut [usize; Plugin::ALL.len()]) {
+        let mut bits = self.0;
+        while bits != 0 {
+            counts[bits.trailing_zeros() as usize] -= 1;
+            bits &= bits - 1;
+        }
+    }
+
     /// The plugins in the order in which they run.
     pub fn iter(self) -> impl Iterator<Item = Plugin> {
         Plugin::ALL.into_iter().filter(move |plugin| self.has(*plugin))

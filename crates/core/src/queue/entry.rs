@@ -41,6 +41,8 @@ pub struct Entry {
     pub(super) active_at: Option<Time>,
     /// When the last attempt began.
     pub(super) tried_at: Time,
+    /// Whether its age is noted: see `Summary`.
+    pub(super) is_dated: bool,
     /// When the part of it began that is under way: deciding, the writes before the bind, the bind.
     pub(super) part_at: Time,
 }
@@ -81,6 +83,7 @@ impl Entry {
             diagnosis: None,
             active_at: None,
             tried_at: Time::ZERO,
+            is_dated: false,
             part_at: Time::ZERO,
         }
     }

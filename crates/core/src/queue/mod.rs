@@ -17,12 +17,14 @@
 
 mod entry;
 mod incoming;
+mod summary;
 #[cfg(test)]
 mod tests;
 mod unschedulable;
 
 pub use entry::{Entry, Ticket};
 pub use incoming::Incoming;
+pub use summary::MainReason;
 pub use unschedulable::Group;
 
 use crate::cycle::Diagnosis;
@@ -35,6 +37,7 @@ use incoming::QueueName;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use summary::Summary;
 use unschedulable::Unschedulable;
 
 /// What keeps a pod from being tried.
@@ -84,6 +87,7 @@ pub struct Queue {
     error_backoff: BTreeSet<BackoffKey>,
     unschedulable: Unschedulable,
     counts: Counts,
+    summary: Summary,
     arrivals: u64,
     rescued_by_sweep: u64,
     incoming: Incoming,
@@ -162,6 +166,21 @@ impl Queue {
         }
     }
 
+    /// Queued pods by plugin that refused them, gated ones for the plugin that reads gates; a pod counts once for each.
+    pub const fn refused_by_plugin(&self) -> &[usize; Plugin::ALL.len()] {
+        self.summary.refused_by()
+    }
+
+    /// The reasons that refuse queued pods on most nodes, with their pods, in an order that repeats.
+    pub fn main_reasons(&self) -> impl Iterator<Item = (&MainReason, usize)> {
+        self.summary.reasons()
+    }
+
+    /// When the oldest queued pod was created that is not gated, in microseconds of Unix time. Amortised O(1).
+    pub fn oldest_unix_us(&mut self) -> Option<i64> {
+        self.summary.oldest(&self.entries)
+    }
+
     /// In an order that means nothing; for reports.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.entries.values()
@@ -220,6 +239,8 @@ impl Queue {
             self.incoming.count(QueueName::Active, QueueEvent::PopFromBackoff);
         }
         entry.attempts += 1;
+        // What is noted of its age may go before the pod comes back.
+        entry.is_dated = false;
         Some(Ticket(entry))
     }
 
@@ -513,12 +534,14 @@ impl Queue {
         }
     }
 
-    fn keep(&mut self, entry: Entry) {
+    fn keep(&mut self, mut entry: Entry) {
+        self.summary.add(&mut entry);
         self.entries.insert(entry.pod.uid.clone(), entry);
     }
 
     fn take(&mut self, uid: &str) -> Option<Entry> {
         let entry = self.entries.remove(uid)?;
+        self.summary.remove(&entry);
         match entry.part {
             Part::Active => drop(self.active.remove(&entry.active_key())),
             Part::Deferred(asks) => self.deferred.remove(&asks, &entry.active_key()),

@@ -99,7 +99,9 @@ fn carry_out(ledger: &RefCell<Ledger>, effects: &[Effect], inputs: &mut Vec<Inpu
                 inputs.push(Input::BindEnded { attempt: *attempt, outcome: BindOutcome::Bound });
             }
             Effect::Evict(EvictRequest { attempt, victims, .. }) => {
-                victims.iter().for_each(|victim| ledger.borrow_mut().delete_pod(&victim.uid));
+                for victim in victims {
+                    ledger.borrow_mut().delete_pod(&victim.uid);
+                }
                 inputs.push(Input::EvictionEnded { attempt: *attempt, outcome: EvictionOutcome::Done });
             }
             _ => {}

@@ -3,8 +3,8 @@ use super::{ExponentialBuckets, Measures, Worker};
 use crate::cycle::Hold;
 use crate::ledger::LedgerAccess;
 use crate::limits::{PARKED_PODS_PER_HOLD, TOP_REASONS};
-use crate::model::{Plugin, PluginSet, Pod, PodKey, Str, Time};
-use crate::queue::{Counts, Entry, Incoming, Parked};
+use crate::model::{Plugin, Pod, PodKey, Str, Time};
+use crate::queue::{Counts, Entry, Incoming};
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -111,19 +111,19 @@ pub struct WorkerSnapshot {
 }
 
 impl Worker {
-    /// The worker's state as of now. O(queued pods), and O(nodes) where they changed. The ledger is only looked at: texts are made
-    /// and counted while it is free.
+    /// The worker's state as of now. O(nodes) where they changed, and O(queued pods) where some are gated or held. The ledger is only
+    /// looked at: texts are made and counted while it is free.
     pub fn snapshot(&mut self, ledger: &impl LedgerAccess) -> WorkerSnapshot {
         let (nodes_matched, nodes_schedulable) = ledger.read(|ledger| self.arms.nodes(ledger));
-        let waiting = self.queue.entries().map(Entry::pod).filter(|pod| pod.gates.is_empty());
         let binding = self.binding.values().map(|binding| binding.ticket.pod());
-        let pending = waiting.chain(binding).chain(self.volumes.pods()).chain(self.parked.pods());
+        let under_way = binding.chain(self.volumes.pods()).chain(self.parked.pods()).map(|pod| pod.created_unix_us);
+        let oldest = under_way.min().into_iter().chain(self.queue.oldest_unix_us()).min();
         WorkerSnapshot {
             counts: self.queue.counts(),
             in_flight: self.binding.len() + self.volumes.len(),
             parked: self.parked.len(),
             unknown_binds: self.unknown_binds,
-            oldest_pending_unix_us: pending.map(|pod| pod.created_unix_us).min(),
+            oldest_pending_unix_us: oldest,
             top_reasons: self.top_reasons(ledger),
             refused_by: self.refused_by(),
             incoming: self.queue.incoming().clone(),
@@ -140,27 +140,23 @@ impl Worker {
         }
     }
 
-    /// After `unschedulable_pods` of upstream: gated pods count for the plugin that reads gates.
     fn refused_by(&self) -> Vec<(&'static str, usize)> {
-        let (mut counts, mut held) = ([0; Plugin::ALL.len()], 0);
-        for entry in self.queue.entries() {
-            match entry.parked() {
-                Some(Parked::Held) => held += 1,
-                Some(Parked::Gated) => PluginSet::of(Plugin::SchedulingGates).count_in(&mut counts),
-                Some(Parked::Preempting) | None => entry.rejectors().count_in(&mut counts),
-            }
-        }
-        let by_plugin = Plugin::ALL.into_iter().map(|plugin| (plugin.name(), counts[plugin as usize]));
-        by_plugin.chain([("Berth", held)]).filter(|(_, pods)| *pods > 0).collect()
+        let by_plugin =
+            Plugin::ALL.into_iter().map(|plugin| (plugin.name(), self.queue.refused_by_plugin()[plugin as usize]));
+        by_plugin.chain([("Berth", self.queue.counts().held)]).filter(|(_, pods)| *pods > 0).collect()
     }
 
+    /// O(reasons), and O(queued pods) where some are gated or held: what holds them is looked up.
     fn top_reasons(&self, ledger: &impl LedgerAccess) -> Vec<TopReason> {
-        let mut counted: BTreeMap<(&'static str, Cow<'_, str>), usize> = BTreeMap::new();
-        for key in self.queue.entries().filter_map(main_reason) {
-            *counted.entry(key).or_insert(0) += 1;
-        }
-        let undiagnosed = self.queue.entries().filter(|entry| entry.parked().is_some() && entry.diagnosis().is_none());
-        let parked: Vec<&Arc<Pod>> = undiagnosed.map(Entry::pod).collect();
+        let counted =
+            self.queue.main_reasons().map(|((plugin, reason), pods)| ((*plugin, reason.as_str().into()), pods));
+        let mut counted: BTreeMap<(&'static str, Cow<'_, str>), usize> = counted.collect();
+        let Counts { gated, held, .. } = self.queue.counts();
+        let undiagnosed = |entry: &&Entry| entry.parked().is_some() && entry.diagnosis().is_none();
+        let parked: Vec<&Arc<Pod>> = match gated + held {
+            0 => Vec::new(),
+            _ => self.queue.entries().filter(undiagnosed).map(Entry::pod).collect(),
+        };
         for (pod, hold) in parked.iter().zip(self.holds(&parked, ledger)) {
             if let Some(hold) = hold {
                 *counted.entry(("Berth", hold.text(self.profile(), pod).into())).or_insert(0) += 1;
@@ -184,17 +180,4 @@ impl Worker {
         }
         all
     }
-}
-
-/// The plugin that refused the pod on most nodes, and its reason: a few nodes that are cordoned or tainted are not what keeps a pod
-/// waiting. What PreFilter refuses has one reason for all nodes.
-fn main_reason(entry: &Entry) -> Option<(&'static str, Cow<'_, str>)> {
-    let diagnosis = entry.diagnosis()?;
-    if let Some(message) = diagnosis.pre_filter() {
-        return Some((entry.rejectors().iter().next()?.name(), Cow::Borrowed(&**message)));
-    }
-    let by_plugins = diagnosis.counts().iter().filter_map(|(reason, nodes)| Some((reason.plugin()?, reason, *nodes)));
-    // Of equals the first one in the order of filters.
-    let (plugin, reason, _) = by_plugins.min_by_key(|(.., nodes)| Reverse(*nodes))?;
-    Some((plugin.name(), reason.text(diagnosis.shape())))
 }

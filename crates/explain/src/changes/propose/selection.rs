@@ -28,7 +28,7 @@ pub(super) fn dropped(pod: &Pod, key: &Str, value: &Str) -> Draft {
     Draft {
         kind: ChangeKind::DropNodeSelector,
         edit: Edit::of_pod(pod, |shape| {
-            shape.row_mut().node_selector = relabelled(&shape.row.node_selector, key, None)
+            shape.row_mut().node_selector = relabelled(&shape.row.node_selector, key, None);
         }),
         field: format!("spec.nodeSelector[{key}]"),
         from: json!(&**value),

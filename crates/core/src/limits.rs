@@ -112,6 +112,9 @@ pub const LARGEST_SUM: i64 = i64::MAX / 2;
 /// Bytes of class results that one worker keeps, with the shapes they are for: a few hundred shapes on 5,000 nodes.
 pub const CLASS_CACHE_BYTES: usize = 24 << 20;
 
+/// Changes of rows after which what is kept for a class of pods is compared with each row's version: 16 KiB of rows are remembered.
+pub const TOUCHED_ROWS: usize = 4_096;
+
 /// Shapes and priorities of which a worker knows that they fit nowhere as things are.
 pub const KNOWN_REFUSALS: usize = 1_024;
 

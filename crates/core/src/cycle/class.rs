@@ -1,31 +1,14 @@
-use crate::ledger::{ImageId, NodeId};
+use super::rows::CachedRows;
+use crate::ledger::ImageId;
 use crate::limits::{CLASS_CACHE_BYTES, SHAPES_REMEMBERED};
 use crate::model::{Controller, Footprint, PodShape, RowShape};
-use crate::plugins::{
-    ImageWorths, PluginContext, ResolvedPod, Verdict, Work, cost_on, filter, fixed_score, image_worths, node_affinity,
-    taint_toleration,
-};
+use crate::plugins::{ImageWorths, PluginContext, ResolvedPod, image_worths};
 use crate::profile::Score;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Weak};
-
-/// The raw scores of a row that are normalised over the feasible nodes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Relative {
-    /// Untolerated PreferNoSchedule taints.
-    pub(super) soft_taints: i64,
-    /// Weight of matching preferred terms.
-    pub(super) preferred: i64,
-}
-
-#[cfg(test)]
-thread_local! {
-    /// How many rows were judged in this thread.
-    pub(crate) static JUDGED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
-}
 
 /// What a profile's own filters and scores find for pods of equal [`RowShape`].
 #[derive(Debug)]
@@ -35,11 +18,13 @@ pub(super) struct Class {
     pub(super) rows: CachedRows,
     /// Bytes of the row shape, which the class keeps alive.
     shape_bytes: usize,
+    /// The bytes that it was last taken to have.
+    counted: usize,
 }
 
 impl Class {
     fn bytes(&self) -> usize {
-        size_of::<Self>() + self.shape_bytes + self.rows.made_at.len() * CachedRows::BYTES_PER_ROW
+        size_of::<Self>() + self.shape_bytes + self.rows.bytes()
     }
 }
 
@@ -74,107 +59,6 @@ impl Hash for ClassKey {
     /// Without the controller, whose texts tenants choose: keys that differ in nothing else are compared one by one.
     fn hash<H: Hasher>(&self, state: &mut H) {
         (self.row, &self.images).hash(state);
-    }
-}
-
-/// The answers for one class, row by row, each good as long as the row's version is the one it was made at.
-#[derive(Debug, Default)]
-pub(super) struct CachedRows {
-    made_at: Vec<u64>,
-    verdicts: Vec<Verdict>,
-    /// The weighted sum of the scores that are not normalised.
-    fixed: Vec<i64>,
-    relative: Vec<Relative>,
-}
-
-impl CachedRows {
-    const BYTES_PER_ROW: usize = size_of::<u64>() + size_of::<Verdict>() + size_of::<i64>() + size_of::<Relative>();
-
-    fn clear(&mut self) {
-        self.made_at.fill(0);
-    }
-
-    fn fit_to(&mut self, rows: usize) {
-        if self.made_at.len() < rows {
-            self.made_at.resize(rows, 0);
-            self.verdicts.resize(rows, Verdict::FITS);
-            self.fixed.resize(rows, 0);
-            self.relative.resize(rows, Relative::default());
-        }
-    }
-
-    /// The verdict of the row as it is, without what [`NonRowChecks`](super::non_row_checks::NonRowChecks) may add.
-    #[inline]
-    pub(super) fn verdict(&mut self, cx: PluginContext<'_>, resolved: &ResolvedPod, node: NodeId) -> Verdict {
-        if self.is_stale(cx, node) {
-            self.judge(cx, resolved, node, &mut Work::unbounded());
-        }
-        self.verdicts[node.index()]
-    }
-
-    /// As [`Self::verdict`]; none where the row has changed and no `work` is left to judge it.
-    #[inline]
-    pub(super) fn verdict_within(
-        &mut self,
-        cx: PluginContext<'_>,
-        resolved: &ResolvedPod,
-        node: NodeId,
-        work: &mut Work,
-    ) -> Option<Verdict> {
-        if self.is_stale(cx, node) {
-            self.judge(cx, resolved, node, work)?;
-        }
-        Some(self.verdicts[node.index()])
-    }
-
-    #[inline]
-    fn is_stale(&self, cx: PluginContext<'_>, node: NodeId) -> bool {
-        self.made_at[node.index()] != cx.ledger.nodes().version[node.index()]
-    }
-
-    /// The weighted sum of the scores that are not normalised, of a row whose verdict was just found to fit.
-    #[inline]
-    pub(super) fn fixed(&self, node: NodeId) -> i64 {
-        self.fixed[node.index()]
-    }
-
-    /// The raw scores that are normalised, of a row whose verdict was just found to fit.
-    pub(super) fn relative(&self, node: NodeId) -> Relative {
-        self.relative[node.index()]
-    }
-
-    /// Filters and scores a row from nothing and keeps the answer, if `work` is left for it. Apart from the loops that find most
-    /// rows judged.
-    #[inline(never)]
-    fn judge(&mut self, cx: PluginContext<'_>, resolved: &ResolvedPod, node: NodeId, work: &mut Work) -> Option<()> {
-        work.take(cost_on(resolved, cx.ledger.nodes(), node)).ok()?;
-        #[cfg(test)]
-        JUDGED.set(JUDGED.get() + 1);
-        let PluginContext { profile, ledger } = cx;
-        let i = node.index();
-        let verdict = filter(profile, resolved, ledger.nodes(), node);
-        self.verdicts[i] = verdict;
-        self.made_at[i] = ledger.nodes().version[i];
-        if !verdict.fits() {
-            return Some(());
-        }
-        let relative = resolved.has_preferences(profile) || ledger.nodes().has_soft_taints();
-        let mut fixed = 0;
-        for (score, weight) in &profile.scores {
-            match score {
-                Score::TaintToleration | Score::NodeAffinity if !relative => {}
-                Score::TaintToleration => {
-                    self.relative[i].soft_taints = taint_toleration::score(resolved, ledger.nodes(), node);
-                }
-                Score::NodeAffinity => {
-                    self.relative[i].preferred = node_affinity::score(profile, resolved, ledger.nodes(), node);
-                }
-                Score::ImageLocality if resolved.images.is_empty() => {}
-                other => fixed += weight * fixed_score(*other, cx, resolved, node),
-            }
-        }
-        self.fixed[i] = fixed;
-        Some(())
     }
 }
 
@@ -221,9 +105,9 @@ impl ClassCache {
             None => {
                 let rows = self.scratch.take().map(|class| class.rows).unwrap_or_default();
                 let resolved = ResolvedPod::with_images(cx.profile, cx.ledger, shape, images);
-                let class = self.scratch.insert(Class { key, resolved, rows, shape_bytes: 0 });
+                let class = self.scratch.insert(Class { key, resolved, rows, shape_bytes: 0, counted: 0 });
                 class.rows.clear();
-                class.rows.fit_to(cx.ledger.nodes().rows());
+                class.rows.follow(cx.ledger.nodes());
                 class
             }
         }
@@ -241,7 +125,7 @@ impl ClassCache {
         if class.resolved.refresh(cx.profile, cx.ledger, shape, images) {
             class.rows.clear();
         }
-        class.rows.fit_to(cx.ledger.nodes().rows());
+        class.rows.follow(cx.ledger.nodes());
         self.scratch.insert(class)
     }
 
@@ -270,9 +154,10 @@ impl ClassCache {
 
     fn fitted(&mut self, slot: usize, cx: PluginContext<'_>) -> &mut Class {
         let class = &mut self.classes[slot];
-        self.bytes -= class.bytes();
-        class.rows.fit_to(cx.ledger.nodes().rows());
-        self.bytes += class.bytes();
+        class.rows.follow(cx.ledger.nodes());
+        self.bytes -= class.counted;
+        class.counted = class.bytes();
+        self.bytes += class.counted;
         class
     }
 
@@ -291,13 +176,14 @@ impl ClassCache {
 
     fn insert(&mut self, key: ClassKey, resolved: ResolvedPod, rows: usize) -> usize {
         let shape_bytes = resolved.shape.row.heap_bytes();
-        let mut class = Class { key, resolved, rows: CachedRows::default(), shape_bytes };
+        let mut class = Class { key, resolved, rows: CachedRows::default(), shape_bytes, counted: 0 };
         let wanted = class.bytes() + rows * CachedRows::BYTES_PER_ROW;
         if let Some(rows) = self.shrink(CLASS_CACHE_BYTES.saturating_sub(wanted)) {
             class.rows = rows;
             class.rows.clear();
         }
-        self.bytes += class.bytes();
+        class.counted = class.bytes();
+        self.bytes += class.counted;
         let slot = self.classes.len();
         self.slots.insert(class.key.clone(), slot);
         self.classes.push(class);
@@ -333,7 +219,7 @@ impl ClassCache {
     fn remove(&mut self, slot: usize) -> Class {
         self.last_used.swap_remove(slot);
         let class = self.classes.swap_remove(slot);
-        self.bytes -= class.bytes();
+        self.bytes -= class.counted;
         self.slots.remove(&class.key);
         if let Some(moved) = self.classes.get(slot) {
             self.slots.insert(moved.key.clone(), slot);
@@ -366,7 +252,7 @@ mod tests {
             // A shape whose class went gets one again when it comes back soon.
             classes.get(cx, &shapes[used]);
             assert_eq!(classes.classes.len(), left, "{used}");
-            let kept: usize = classes.classes.iter().map(Class::bytes).sum();
+            let kept: usize = classes.classes.iter().map(|class| class.counted).sum();
             assert_eq!(classes.bytes, kept);
         }
         assert_eq!(classes.slots.len(), 1);
@@ -387,7 +273,7 @@ mod tests {
             classes.get(cx, &large);
             assert!(classes.slots.keys().any(|key| key.row == address(&large.row)), "it came back");
             assert!(classes.bytes <= CLASS_CACHE_BYTES, "{} bytes", classes.bytes);
-            assert_eq!(classes.bytes, classes.classes.iter().map(Class::bytes).sum::<usize>());
+            assert_eq!(classes.bytes, classes.classes.iter().map(|class| class.counted).sum::<usize>());
             let alive = classes.recent.iter().filter(|(row, _)| row.strong_count() > 0).count();
             assert!(alive <= classes.classes.len() + 1, "{alive} shapes are kept alive");
         }

@@ -24,6 +24,7 @@ mod non_row_checks;
 #[cfg(test)]
 mod overlay_tests;
 mod probe;
+mod rows;
 mod score;
 mod search;
 #[cfg(test)]
@@ -32,8 +33,6 @@ mod tests;
 mod work_tests;
 
 pub use choose::Rng;
-#[cfg(test)]
-pub(crate) use class::JUDGED;
 pub use compare::Standing;
 pub(crate) use compare::{Compared, Theirs};
 pub use diagnosis::{Diagnosis, NoFit, Reason, ReasonText};
@@ -44,4 +43,6 @@ pub(crate) use hold::{Hold, Holds, hold_reason};
 pub use laps::Laps;
 pub(crate) use non_row_checks::NodeScan;
 pub use probe::{Obstacle, fitting, obstacles};
+#[cfg(test)]
+pub(crate) use rows::JUDGED;
 pub use search::{Decision, Scheduler};

@@ -1,4 +1,4 @@
-use super::class::CachedRows;
+use super::rows::CachedRows;
 use crate::ledger::{Ledger, NodeId, VolumePlan};
 use crate::model::{Pod, Str};
 use crate::plugins::{

@@ -2,12 +2,13 @@
 //! halves.
 
 use super::choose::{Rng, choose};
-use super::class::{CachedRows, Class, ClassCache};
+use super::class::{Class, ClassCache};
 use super::diagnosis::{Diagnosis, NoFit, Tally};
 use super::evaluations::Evaluations;
 use super::extender::{ExtenderFilterState, Messages, OwnFilters};
 use super::laps::{Laps, Stopwatch};
 use super::non_row_checks::{NodeScan, NonRowChecks, prepare};
+use super::rows::CachedRows;
 use super::score::Scorer;
 use crate::ledger::{Ledger, NodeId, Proposal, VolumePlan};
 use crate::model::{Pod, PodShape, Str, Time};
@@ -379,18 +380,22 @@ fn find_feasible(
     let plain = checks.is_empty();
     let start = if count == 0 { 0 } else { start % count };
     for node in candidates[start..].iter().chain(&candidates[..start]) {
-        let Some(mut verdict) = rows.verdict_within(cx, resolved, *node, work) else { return Err(Stop::Unfinished) };
-        if !plain {
-            checks.judge_volumes(*node, verdict, work)?;
-            verdict = checks.judge_in(cx, resolved, *node, || verdict);
+        let Some(answer) = rows.answer_within(cx, resolved, *node, work) else { return Err(Stop::Unfinished) };
+        if !(plain && answer.fits()) {
+            let mut verdict = rows.verdict_of(answer);
+            if !plain {
+                checks.judge_volumes(*node, verdict, work)?;
+                verdict = checks.judge_in(cx, resolved, *node, || verdict);
+            }
+            if !verdict.fits() {
+                tally.add(verdict);
+                continue;
+            }
         }
-        if !verdict.fits() {
-            tally.add(verdict);
-        } else if feasible.len() == wanted {
+        if feasible.len() == wanted {
             break;
-        } else {
-            feasible.push((*node, rows.fixed(*node)));
         }
+        feasible.push((*node, answer.fixed()));
     }
     Ok(())
 }

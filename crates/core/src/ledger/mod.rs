@@ -40,6 +40,7 @@ mod scalars;
 mod strays;
 mod terms;
 mod topology;
+mod touched;
 mod volumes;
 mod workloads;
 
@@ -244,7 +245,7 @@ impl Ledger {
             self.facts = version;
         }
         if let Some(node) = row {
-            self.nodes.version[node.index()] = version;
+            self.nodes.stamp(node, version);
         }
         version
     }

@@ -2,6 +2,7 @@ use super::keyed::{HashKey, KeyedMap};
 use super::order::{NodeId, zone_of};
 use super::placed::PodsOnNode;
 use super::scalars::{ScalarColumns, ScalarId, add_up};
+use super::touched::TouchedRows;
 use super::{Change, Ledger, NodeAspects, PlacedPod};
 use crate::limits::{GHOST_ROWS, LARGEST_SUM};
 use crate::model::{AvoidedController, HostPort, Image, Labels, Node, Pressure, Requests, Str, Taint, Usage};
@@ -25,6 +26,8 @@ pub struct NodeTable {
     pub(crate) epoch: Vec<u64>,
     /// The version at which anything in the row last changed.
     pub(crate) version: Vec<u64>,
+    /// The rows whose versions were set last.
+    touched: TouchedRows,
     uid: Vec<Str>,
     pub(crate) labels: Vec<Labels>,
     pub(crate) taints: Vec<Arc<[Taint]>>,
@@ -194,6 +197,22 @@ impl NodeTable {
         let known = self.ids.get(name).copied();
         let ghosts = self.ids.len() - self.present_count;
         known.or_else(|| (ghosts < GHOST_ROWS).then(|| self.row(name)))
+    }
+
+    /// Something in the row changed, with this version. Only `Ledger::record` may call this.
+    pub(super) fn stamp(&mut self, node: NodeId, version: u64) {
+        self.version[node.index()] = version;
+        self.touched.push(node);
+    }
+
+    /// How many changes of rows there were.
+    pub(crate) fn touched(&self) -> u64 {
+        self.touched.count()
+    }
+
+    /// The rows that changed after the first `seen` changes, each once for each change; `None` where they are no longer known.
+    pub(crate) fn touched_since(&self, seen: u64) -> Option<impl Iterator<Item = NodeId>> {
+        self.touched.since(seen)
     }
 
     fn grow(&mut self) -> NodeId {

@@ -1,7 +1,7 @@
 use super::keyed::{HashKey, KeyedMap};
 use super::{CountsByNode, Ledger, MatchClass, NodeId, NodeTable};
-use crate::model::{AffinityTerm, Labels, Str, WeightedTerm};
-use rustc_hash::FxHashMap;
+use crate::model::{AffinityTerm, LabelSelector, Labels, Requirement, RequirementOperator, Str, WeightedTerm};
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
@@ -20,55 +20,147 @@ pub struct TermIndex<T> {
 /// Terms of one topology key by their hash under the ledger's key, which is computed once for each: a table that grows asks for
 /// the hash of each of its keys again, and selectors may be long.
 #[derive(Debug, PartialEq)]
-pub(crate) struct TermsOfKey<T>(FxHashMap<u64, OfHash<T>>);
+pub(crate) struct TermsOfKey<T> {
+    by_hash: FxHashMap<u64, OfHash<T>>,
+    /// The hashes of the terms that match only pods with a label, by that label's hash under the ledger's key.
+    by_label: FxHashMap<u64, FxHashSet<u64>>,
+    /// The hashes of the other terms that may match a pod.
+    unlabelled: FxHashSet<u64>,
+}
 
 /// The terms of one hash: hardly ever more than one.
 type OfHash<T> = SmallVec<[(Arc<T>, CountsByNode); 1]>;
 
-impl<T> TermsOfKey<T> {
-    /// Every term with the nodes of the pods that have it, in an order that means nothing.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &(Arc<T>, CountsByNode)> {
-        self.0.values().flatten()
+impl<T> Default for TermsOfKey<T> {
+    fn default() -> Self {
+        Self { by_hash: FxHashMap::default(), by_label: FxHashMap::default(), unlabelled: FxHashSet::default() }
     }
 }
 
-impl<T: Clone + Eq> TermsOfKey<T> {
-    fn add(&mut self, hash: u64, term: &T, node: NodeId) {
-        let alike = self.0.entry(hash).or_default();
-        let at = alike.iter().position(|(known, _)| **known == *term).unwrap_or_else(|| {
+impl<T> TermsOfKey<T> {
+    /// Every term with the nodes of the pods that have it, in an order that means nothing.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &(Arc<T>, CountsByNode)> {
+        self.by_hash.values().flatten()
+    }
+
+    /// As [`Self::iter`], without most of those that match no pod with labels of these hashes.
+    fn that_may_match(&self, labels: &[u64]) -> impl Iterator<Item = &(Arc<T>, CountsByNode)> {
+        let labelled = labels.iter().filter_map(|label| self.by_label.get(label)).flatten();
+        labelled.chain(&self.unlabelled).filter_map(|hash| self.by_hash.get(hash)).flatten()
+    }
+}
+
+impl<T: Clone + Eq + OfTopology> TermsOfKey<T> {
+    fn add(&mut self, key: &HashKey, hash: u64, term: &T, node: NodeId) {
+        let alike = self.by_hash.entry(hash).or_default();
+        let known = alike.iter().position(|(known, _)| **known == *term);
+        let at = known.unwrap_or_else(|| {
             alike.push((Arc::new(term.clone()), CountsByNode::default()));
             alike.len() - 1
         });
         alike[at].1.add(node);
+        if known.is_some() {
+            return;
+        }
+        match needed_labels(term.selector()) {
+            Needs::OneOf(labels) => {
+                for label in labels.hashes(key) {
+                    self.by_label.entry(label).or_default().insert(hash);
+                }
+            }
+            Needs::None => drop(self.unlabelled.insert(hash)),
+            Needs::Nothing => {}
+        }
     }
 
-    fn remove(&mut self, hash: u64, term: &T, node: NodeId) {
-        let Some(alike) = self.0.get_mut(&hash) else { return };
+    fn remove(&mut self, key: &HashKey, hash: u64, term: &T, node: NodeId) {
+        let Some(alike) = self.by_hash.get_mut(&hash) else { return };
         let Some(at) = alike.iter().position(|(known, _)| **known == *term) else { return };
         alike[at].1.remove(node);
         if alike[at].1.is_empty() {
             alike.swap_remove(at);
         }
         if alike.is_empty() {
-            self.0.remove(&hash);
+            self.by_hash.remove(&hash);
+            self.forget(key, hash, term.selector());
+        }
+    }
+
+    /// A term of the hash is the last one that is gone. Others of the same hash, which may have been there before, can leave something
+    /// behind that finds nothing.
+    fn forget(&mut self, key: &HashKey, hash: u64, selector: Option<&LabelSelector>) {
+        self.unlabelled.remove(&hash);
+        let Needs::OneOf(labels) = needed_labels(selector) else { return };
+        for label in labels.hashes(key) {
+            if let Some(terms) = self.by_label.get_mut(&label) {
+                terms.remove(&hash);
+                if terms.is_empty() {
+                    self.by_label.remove(&label);
+                }
+            }
         }
     }
 }
 
+/// Which label a pod must have for a selector to match it.
+enum Needs<'a> {
+    /// One of these.
+    OneOf(NeededLabels<'a>),
+    /// None in particular.
+    None,
+    /// It matches no pod.
+    Nothing,
+}
+
+/// A key, with the values that are all right.
+struct NeededLabels<'a>(&'a Requirement);
+
+impl NeededLabels<'_> {
+    fn hashes(&self, key: &HashKey) -> impl Iterator<Item = u64> {
+        self.0.values.iter().map(|value| label_hash(key, &self.0.key, value))
+    }
+}
+
+fn label_hash(hash_key: &HashKey, key: &Str, value: &Str) -> u64 {
+    hash_key.hash_one((&**key, &**value))
+}
+
+/// The requirement with the fewest values, of those that ask for one of some.
+fn needed_labels(selector: Option<&LabelSelector>) -> Needs<'_> {
+    let Some(selector) = selector else { return Needs::Nothing };
+    let with_values = selector.requirements.iter().filter(|one| one.operator == RequirementOperator::In);
+    let fewest = with_values.min_by_key(|one| one.values.len()).filter(|one| one.values.len() <= INDEXED_VALUES);
+    fewest.map_or(Needs::None, |one| Needs::OneOf(NeededLabels(one)))
+}
+
+/// Values of a term's requirement under each of which it is found; a term that allows more is compared with every pod.
+const INDEXED_VALUES: usize = 8;
+
 /// A term with a topology key.
 pub trait OfTopology {
     fn topology_key(&self) -> &Str;
+
+    /// The pods that it matches; `None` matches none.
+    fn selector(&self) -> Option<&LabelSelector>;
 }
 
 impl OfTopology for AffinityTerm {
     fn topology_key(&self) -> &Str {
         &self.topology_key
     }
+
+    fn selector(&self) -> Option<&LabelSelector> {
+        self.selector.as_ref()
+    }
 }
 
 impl OfTopology for WeightedTerm {
     fn topology_key(&self) -> &Str {
         &self.term.topology_key
+    }
+
+    fn selector(&self) -> Option<&LabelSelector> {
+        self.term.selector.as_ref()
     }
 }
 
@@ -103,6 +195,20 @@ impl<T: Clone + Eq + Hash + OfTopology> TermIndex<T> {
         of_terms.into_iter().flatten().chain(of_nodes.into_iter().flatten())
     }
 
+    /// The terms of [`Self::live`], without most of those that match no pod with these `labels`: those that ask for a label are found by
+    /// it. O(labels, and terms that ask for one of them or for none).
+    pub(crate) fn that_may_match<'a, E>(
+        &'a self,
+        nodes: &'a NodeTable,
+        labels: &Labels,
+        mut visit: impl FnMut(&'a Arc<T>, &'a CountsByNode) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let hashes: SmallVec<[u64; 8]> =
+            labels.iter().map(|(label, value)| label_hash(&self.key, label, value)).collect();
+        let mut terms = self.live(nodes).flat_map(|(_, of_key)| of_key.that_may_match(&hashes));
+        terms.try_for_each(|(term, by_node)| visit(term, by_node))
+    }
+
     /// Whether some term has a topology key that no node has.
     pub(crate) fn has_absent_key(&self, nodes: &NodeTable) -> bool {
         self.live(nodes).count() < self.placed.len()
@@ -122,7 +228,7 @@ impl<T: Clone + Eq + Hash + OfTopology> TermIndex<T> {
     fn add(&mut self, terms: &[T], node: NodeId, version: u64) {
         for term in terms {
             let of_key = self.placed.entry(term.topology_key().clone());
-            of_key.or_insert_with(|| TermsOfKey(FxHashMap::default())).add(self.key.hash_one(term), term, node);
+            of_key.or_default().add(&self.key, self.key.hash_one(term), term, node);
             self.version = version;
         }
     }
@@ -130,8 +236,8 @@ impl<T: Clone + Eq + Hash + OfTopology> TermIndex<T> {
     fn remove(&mut self, terms: &[T], node: NodeId, version: u64) {
         for term in terms {
             let Some(of_key) = self.placed.get_mut(term.topology_key()) else { continue };
-            of_key.remove(self.key.hash_one(term), term, node);
-            if of_key.0.is_empty() {
+            of_key.remove(&self.key, self.key.hash_one(term), term, node);
+            if of_key.by_hash.is_empty() {
                 self.placed.remove(term.topology_key());
             }
             self.version = version;
@@ -214,6 +320,20 @@ mod tests {
         fn topology_key(&self) -> &Str {
             &self.0
         }
+
+        fn selector(&self) -> Option<&LabelSelector> {
+            None
+        }
+    }
+
+    impl OfTopology for &str {
+        fn topology_key(&self) -> &Str {
+            unreachable!("these are of one key")
+        }
+
+        fn selector(&self) -> Option<&LabelSelector> {
+            None
+        }
     }
 
     #[test]
@@ -239,15 +359,15 @@ mod tests {
 
     #[test]
     fn terms_of_one_hash_are_told_apart() {
-        let (mut terms, on) = (TermsOfKey(FxHashMap::default()), NodeId::new);
+        let (mut terms, on, key) = (TermsOfKey::default(), NodeId::new, HashKey::default());
         for (term, node) in [("a", 1), ("b", 1), ("a", 2)] {
-            terms.add(7, &term, on(node));
+            terms.add(&key, 7, &term, on(node));
         }
         assert_eq!(of(&terms), [("a", vec![1, 2]), ("b", vec![1])]);
-        terms.remove(7, &"a", on(1));
-        terms.remove(7, &"b", on(1));
+        terms.remove(&key, 7, &"a", on(1));
+        terms.remove(&key, 7, &"b", on(1));
         assert_eq!(of(&terms), [("a", vec![2])]);
-        terms.remove(7, &"a", on(2));
-        assert!(terms.0.is_empty());
+        terms.remove(&key, 7, &"a", on(2));
+        assert!(terms.by_hash.is_empty());
     }
 }

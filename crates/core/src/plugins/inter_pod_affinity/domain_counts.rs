@@ -1,4 +1,4 @@
-use super::term_query::{NamespaceLabels, TermQuery, labels_now};
+use super::term_query::{NamespaceLabels, Peer, TermQuery, labels_now};
 use crate::ledger::{Change, CountsByNode, DomainId, Ledger, MatchClass, NodeId, Topology};
 use crate::model::{AffinityTerm, Str, WeightedTerm};
 use crate::plugins::cache::{ByAddress, CacheKey, Compared, Held};
@@ -250,7 +250,8 @@ enum Item<'a> {
     Weighed(&'a Arc<WeightedTerm>),
 }
 
-/// Calls `visit` with all that a query is to be compared with, apart from terms whose topology key no node has.
+/// Calls `visit` with all that a query is to be compared with, apart from terms whose topology key no node has, and from most of those
+/// that ask for a label that the pod has not.
 fn each(
     query: &TermQuery,
     cx: PluginContext<'_>,
@@ -258,16 +259,19 @@ fn each(
 ) -> Result<(), Stop> {
     let (terms, nodes, match_classes) = (cx.ledger.terms(), cx.ledger.nodes(), cx.ledger.match_classes());
     match query {
-        TermQuery::ExcludedBy(_) => {
-            let mut all = terms.anti_affinity.live(nodes).flat_map(|(_, of_key)| of_key.iter());
-            return all.try_for_each(|(term, by_node)| visit(Item::Term(term, 1), by_node));
+        TermQuery::ExcludedBy(Peer { labels, .. }) => {
+            return terms
+                .anti_affinity
+                .that_may_match(nodes, labels, |term, by_node| visit(Item::Term(term, 1), by_node));
         }
-        TermQuery::WantedBy(_) => {
+        TermQuery::WantedBy(Peer { labels, .. }) => {
             let hard_weight = cx.profile.inter_pod_affinity.hard_weight as i32;
-            let mut hard = terms.affinity.live(nodes).flat_map(|(_, of_key)| of_key.iter()).filter(|_| hard_weight > 0);
-            hard.try_for_each(|(term, by_node)| visit(Item::Term(term, hard_weight), by_node))?;
-            let mut wishes = terms.preferred.live(nodes).flat_map(|(_, of_key)| of_key.iter());
-            return wishes.try_for_each(|(weighed, by_node)| visit(Item::Weighed(weighed), by_node));
+            if hard_weight > 0 {
+                terms
+                    .affinity
+                    .that_may_match(nodes, labels, |term, by_node| visit(Item::Term(term, hard_weight), by_node))?;
+            }
+            return terms.preferred.that_may_match(nodes, labels, |one, by_node| visit(Item::Weighed(one), by_node));
         }
         _ => {}
     }
@@ -359,6 +363,9 @@ impl Counts {
                 self.column_of(&term.topology_key, cx.ledger);
                 work.spend(std::mem::take(&mut self.cost));
             }
+        }
+        if let TermQuery::ExcludedBy(Peer { labels, .. }) | TermQuery::WantedBy(Peer { labels, .. }) = query {
+            self.cost += work_of(labels.len()) - 1;
         }
         let (terms, nodes) = (cx.ledger.terms(), cx.ledger.nodes());
         self.saw_absent_key |= match query {

@@ -39,7 +39,7 @@ pub(super) enum TermQuery {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Peer {
     pub(super) namespace: Str,
-    labels: Labels,
+    pub(super) labels: Labels,
 }
 
 impl Peer {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::ledger::{Ledger, PodState};
+use crate::limits::TOUCHED_ROWS;
 use crate::model::{
     AffinityTerm, AvoidedController, Controller, HostPort, Image, LabelSelector, Namespace, NamespaceScope, Node,
     NodeSelector, NodeSelectorTerm, NodeTest, NodeTestOperator, PersistentVolume, PersistentVolumeClaim, Pod, PodShape,
@@ -373,6 +374,26 @@ fn cached_decisions_equal_fresh_ones() {
             if step % 10 == 0 {
                 ledger.audit().unwrap_or_else(|wrong| panic!("seed {seed}, step {step}: {wrong}"));
             }
+        }
+    }
+}
+
+/// What is remembered of changed rows is bounded: after more changes versions are compared.
+#[test]
+fn rows_are_judged_anew_after_more_changes_than_are_remembered() {
+    let mut draw = Draw(Rng::seeded(7));
+    let mut ledger = Ledger::new();
+    for i in 0..4 {
+        ledger.apply_node(&node(&format!("n{i}"), 2_000, 1 << 30, 10));
+    }
+    ledger.apply_pod(pod("p", shape_of(500, 0)));
+    let mut scheduler = Scheduler::new(Arc::new(CompiledProfile::default_preset("test")), 1);
+    for round in 0..6 {
+        let pending = ledger.pending_pods(|_| true).remove(0);
+        compare(&mut scheduler, &ledger, &pending, &format!("round {round}"));
+        for _ in 0..2 * TOUCHED_ROWS {
+            let (name, cpu) = (format!("n{}", draw.below(4)), 100 * draw.below(20) as i64);
+            ledger.apply_node(&node(&name, cpu, 1 << 30, 10));
         }
     }
 }

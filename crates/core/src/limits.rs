@@ -197,10 +197,6 @@ pub const VICTIMS_WINDOW: Duration = Duration::from_mins(1);
 /// waiting pod is retried.
 pub const HINT_MATCH_CLASSES: usize = 128;
 
-/// Equal pods that a place on a node wakes at a time; more are woken once these were tried, if there is still room. Few in unit tests, so
-/// that they see it.
-pub const WOKEN_AT_ONCE: usize = if cfg!(test) { 3 } else { DECISIONS_PER_STEP };
-
 /// Nodes, in one scan of the log, that are asked whether a waiting pod fits them now; above it every waiting pod is retried.
 pub const HINT_ROWS: usize = 256;
 

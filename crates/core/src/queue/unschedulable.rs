@@ -1,5 +1,5 @@
 use super::Entry;
-use crate::model::{PodShape, Str, Time};
+use crate::model::{PodShape, Str};
 use crate::plugins::PluginSet;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -35,8 +35,8 @@ pub struct Group {
     /// The shape of one of them: they have the row part of it in common.
     shape: Arc<PodShape>,
     key: GroupKey,
-    /// The uids, in the order in which active would have them.
-    pods: BTreeMap<(Time, u64), Str>,
+    /// The uids by arrival.
+    pods: BTreeMap<u64, Str>,
 }
 
 impl Group {
@@ -64,7 +64,7 @@ impl Group {
         self.key.is_nominated
     }
 
-    /// The uids, those first that would be tried first.
+    /// The uids, in the order in which the pods came.
     pub fn pods(&self) -> impl Iterator<Item = &Str> {
         self.pods.values()
     }
@@ -88,14 +88,14 @@ impl Unschedulable {
             let shape = entry.pod.shape.clone();
             Group { shape, key, pods: BTreeMap::new() }
         });
-        self.len += usize::from(group.pods.insert((entry.since, entry.arrival), entry.pod.uid.clone()).is_none());
+        self.len += usize::from(group.pods.insert(entry.arrival, entry.pod.uid.clone()).is_none());
     }
 
     /// `entry` is as it was inserted.
     pub(super) fn remove(&mut self, entry: &Entry) {
         let key = GroupKey::of(entry);
         let Some(group) = self.groups.get_mut(&key) else { return };
-        self.len -= usize::from(group.pods.remove(&(entry.since, entry.arrival)).is_some());
+        self.len -= usize::from(group.pods.remove(&entry.arrival).is_some());
         if group.pods.is_empty() {
             self.groups.remove(&key);
         }

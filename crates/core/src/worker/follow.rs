@@ -3,13 +3,13 @@ use super::attempt::{HeaviestLook, look_on};
 use super::{ForeignBind, Step, Worker};
 use crate::cycle::Hold;
 use crate::io::{NominatedNode, Refusal};
-use crate::ledger::{Change, Ledger, LedgerAccess, NodeAspects, NodeId, PodState, oldest_first};
-use crate::limits::{CHANGES_PER_HOLD, PARKED_PODS_PER_HOLD, UNKNOWN_FIELDS_NAMED, WOKEN_AT_ONCE};
+use crate::ledger::{Change, Ledger, LedgerAccess, NodeAspects, PodState, oldest_first};
+use crate::limits::{CHANGES_PER_HOLD, PARKED_PODS_PER_HOLD, UNKNOWN_FIELDS_NAMED};
 use crate::model::{ClaimKey, Pod, QueueEvent, Str, Time};
-use crate::plugins::hints::{Helped, Judge, Reach};
-use crate::plugins::{PluginSet, ROW_FILTERS, claim_matters_to};
+use crate::plugins::hints::{Helped, Hints, Reach};
+use crate::plugins::{PluginSet, claim_matters_to};
 use crate::profile::{CompiledProfile, Mode, NamespaceAccess};
-use crate::queue::{Entry, Group, Parked, Queue, Wake};
+use crate::queue::{Entry, Group, Parked, Wake};
 use rustc_hash::FxHashSet;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -181,7 +181,7 @@ impl Worker {
     ///
     /// O(groups of equal pods) where only nodes' own facts changed, and O(pods that some change may help).
     fn wake_helped(&mut self, ledger: &impl LedgerAccess, now: Time) {
-        let Self { hints, queue, heaviest, arms, owed_rows, .. } = self;
+        let Self { hints, queue, heaviest, arms, .. } = self;
         let mut judge = hints.judge();
         let (mut reached, mut by_rows) = (Vec::new(), Vec::new());
         for group in queue.groups() {
@@ -191,18 +191,13 @@ impl Worker {
                 Reach::Rows | Reach::Some => reached.push(group),
             }
         }
+        reached.extend(those_with_a_node(by_rows, hints, arms, ledger, heaviest));
         let (mut woken, mut undecided) = (Vec::new(), Vec::new());
         for entry in reached.into_iter().flat_map(|group| queue.entries_of(group)) {
             match judge.by_kind(entry.rejectors(), entry.refused_at()) {
                 Helped::No => {}
                 Helped::By(by) => woken.push((entry.pod().uid.clone(), by)),
                 Helped::Perhaps => undecided.push(entry),
-            }
-        }
-        let rows: Vec<NodeId> = hints.rows().collect();
-        for group in those_with_a_place(by_rows, &rows, arms, ledger, heaviest) {
-            if wake_some(group, queue, &judge, &mut woken) {
-                owed_rows.extend(&rows);
             }
         }
         if !undecided.is_empty() {
@@ -220,24 +215,6 @@ impl Worker {
                 }
                 Some(())
             });
-        }
-        queue.requeue_woken(now, woken);
-    }
-
-    /// Wakes more of the pods that a change of a node may help, if those that were woken before have left a place there.
-    pub(super) fn wake_owed(&mut self, ledger: &impl LedgerAccess, now: Time) {
-        let rows: Vec<NodeId> = std::mem::take(&mut self.owed_rows).into_iter().collect();
-        if rows.is_empty() {
-            return;
-        }
-        let Self { hints, queue, heaviest, arms, owed_rows, .. } = self;
-        let (judge, mut woken) = (hints.judge(), Vec::new());
-        let by_rows = |group: &&Group| group.rejectors().is_within(ROW_FILTERS) && !group.is_nominated();
-        let groups = queue.groups().filter(by_rows).collect();
-        for group in those_with_a_place(groups, &rows, arms, ledger, heaviest) {
-            if wake_some(group, queue, &judge, &mut woken) {
-                owed_rows.extend(&rows);
-            }
         }
         queue.requeue_woken(now, woken);
     }
@@ -364,10 +341,10 @@ impl Worker {
     }
 }
 
-/// The `groups` of which some pod may find a place on one of `rows`: it fits there now, or may evict somebody.
-fn those_with_a_place<'q>(
+/// The `groups` of which some pod may find a place on one of the nodes that changed: it fits there now, or may evict somebody.
+fn those_with_a_node<'q>(
     groups: Vec<&'q Group>,
-    rows: &[NodeId],
+    hints: &Hints,
     arms: &Arms,
     ledger: &impl LedgerAccess,
     heaviest: &mut HeaviestLook,
@@ -382,8 +359,7 @@ fn those_with_a_place<'q>(
             // What one group takes is bounded by the terms of one pod and some hundred nodes.
             hold.take(1).ok()?;
             let priority = group.preempts().then_some(group.priority());
-            let mut arms = arms.all();
-            if arms.any(|arm| arm.may_take_on(ledger, group.shape(), priority, rows.iter().copied(), hold)) {
+            if arms.all().any(|arm| arm.may_take_on(ledger, group.shape(), priority, hints.rows(), hold)) {
                 found.push(*group);
             }
             groups.next();
@@ -391,18 +367,6 @@ fn those_with_a_place<'q>(
         Some(())
     });
     found
-}
-
-/// Wakes the first pods of a group for which there may be a place; true if others may be helped that are not woken yet.
-fn wake_some(group: &Group, queue: &Queue, judge: &Judge<'_>, woken: &mut Vec<(Str, QueueEvent)>) -> bool {
-    let mut helped =
-        queue.entries_of(group).map_while(|entry| match judge.by_kind(entry.rejectors(), entry.refused_at()) {
-            Helped::By(by) => Some((entry.pod().uid.clone(), by)),
-            // Those behind it were refused later: what came before does not help them either.
-            Helped::No | Helped::Perhaps => None,
-        });
-    woken.extend(helped.by_ref().take(WOKEN_AT_ONCE));
-    helped.next().is_some()
 }
 
 /// What the changes of one run have in common that is acted on once all of them are taken up.

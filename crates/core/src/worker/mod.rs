@@ -89,7 +89,7 @@ pub use snapshot::{ForeignBind, PreemptionTotals, Storm, TopReason, Totals, Work
 use crate::io::{
     AttemptId, Effect, Input, NominateRequest, NominatedNode, Paused, Refusal, RefusalReason, RefusalText,
 };
-use crate::ledger::{LedgerAccess, NodeId};
+use crate::ledger::LedgerAccess;
 use crate::limits::{DECISIONS_PER_STEP, IDLE_AFTER, UNSCHEDULABLE_SWEEP};
 use crate::model::{Pod, QueueEvent, Str, Time};
 use crate::plugins::hints::Hints;
@@ -153,8 +153,6 @@ pub struct Worker {
     arms: Arms,
     queue: Queue,
     hints: Hints,
-    /// Nodes on which there may be a place for more pods than were woken.
-    owed_rows: BTreeSet<NodeId>,
     /// The version up to which the change log has been followed; none before the first look.
     cursor: Option<u64>,
     binding: FxHashMap<AttemptId, Binding>,
@@ -194,7 +192,6 @@ impl Worker {
             queue: Queue::new(profile.queue),
             arms: Arms::new(profile, seed),
             hints: Hints::default(),
-            owed_rows: BTreeSet::new(),
             cursor: None,
             binding: FxHashMap::default(),
             popped: FxHashSet::default(),
@@ -304,9 +301,6 @@ impl Worker {
             self.take_input(step, input);
         }
         self.follow(step);
-        if self.owes() {
-            self.wake_owed(ledger, now);
-        }
         self.run_timers(now);
         self.run_volumes(step);
         self.run_parked(step);
@@ -382,16 +376,10 @@ impl Worker {
         }
     }
 
-    /// Whether it is time to wake more pods for places that may be left: none of those that were woken is still to be tried.
-    fn owes(&self) -> bool {
-        let is_tried = || !self.queue.can_pop(self.parked.full(), |namespace| self.window.has_room(namespace));
-        !self.owed_rows.is_empty() && self.profile().mode == Mode::Active && is_tried()
-    }
-
     fn next(&self, now: Time) -> Next {
         let (active, full) = (self.profile().mode == Mode::Active, self.parked.full());
         let may_pop = |has_room: &dyn Fn(&str) -> bool| active && self.queue.can_pop(full, has_room);
-        if self.owes() || !self.window.is_full() && may_pop(&|namespace| self.window.has_room(namespace)) {
+        if !self.window.is_full() && may_pop(&|namespace| self.window.has_room(namespace)) {
             return Next::Now;
         }
         let has_room_at = if may_pop(&|_| true) { self.window.next_late() } else { None };

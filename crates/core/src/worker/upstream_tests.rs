@@ -7,7 +7,6 @@ use super::*;
 use crate::cycle::{Decision, Scheduler};
 use crate::io::{BindOutcome, BindRequest, VolumesOutcome};
 use crate::ledger::{Conflict, Ledger, PodState};
-use crate::limits::WOKEN_AT_ONCE;
 use crate::model::{Node, PersistentVolume};
 use crate::plugins::inter_pod_affinity::testing::{labelled, term};
 use crate::queue::Counts;
@@ -263,8 +262,7 @@ fn pods_of_high_priority_that_fit_nowhere_delay_others_by_one_attempt_each_86373
         }
         assert_eq!(bench.binds.len(), turn + 1, "the pod of low priority had its turn");
     }
-    let again = bench.refusals.len() - HUGE;
-    assert!(again >= 10 * WOKEN_AT_ONCE, "some of the others were tried again: {again}");
+    assert!(bench.refusals.len() >= 2 * HUGE, "the others were tried again: {}", bench.refusals.len());
 }
 
 /// 65131: pods that keep others away, and wait for their volumes, did not see each other.

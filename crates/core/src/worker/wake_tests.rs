@@ -4,7 +4,6 @@ use super::*;
 use crate::cycle::{Explanation, Rng, Scheduler, explain};
 use crate::io::{BindOutcome, BindRequest, EvictRequest, EvictionOutcome};
 use crate::ledger::{Ledger, PodState};
-use crate::limits::WOKEN_AT_ONCE;
 use crate::model::{AffinityTerm, Namespace, Pod, SpreadConstraint};
 use crate::plugins::inter_pod_affinity::testing::{labelled, labels, selector, term, term_in};
 use crate::plugins::{Plugin, ROW_FILTERS};
@@ -259,40 +258,6 @@ fn what_changes_on_a_node_wakes_only_pods_for_which_it_may_be_a_place() {
     ledger.borrow_mut().apply_node(&node("n2", 1000, 0, 20));
     settle(&mut worker, &ledger, Time::from_millis(1_000_000), &mut placed);
     assert_eq!(placed.len(), 2, "one of the fifty");
-}
-
-/// Places on a node wake a few pods at a time, as long as there is a place left.
-#[test]
-fn as_many_pods_find_their_place_as_there_are_places_and_the_others_are_hardly_tried() {
-    let ledger = RefCell::new(Ledger::new());
-    ledger.borrow_mut().apply_node(&node("n0", 1000, 0, 200));
-    let mut profile = CompiledProfile::default_preset("test");
-    profile.queue.max_unschedulable = Duration::MAX;
-    let mut worker = Worker::new(Arc::new(profile), 1);
-    let asking = |name: &str, milli_cpu: i64| {
-        let mut asks = labelled("");
-        asks.0.row_mut().requests.milli_cpu = milli_cpu;
-        asks.named(name)
-    };
-    ledger.borrow_mut().apply_pod(Pod { node_name: Some("n0".into()), ..asking("first", 1000) });
-    for i in 0..100 {
-        ledger.borrow_mut().apply_pod(asking(&format!("p{i:02}"), 100));
-    }
-    let mut placed = Vec::new();
-    settle(&mut worker, &ledger, Time::ZERO, &mut placed);
-    assert_eq!((placed.len(), attempts(&worker)), (0, 100));
-    ledger.borrow_mut().delete_pod("first");
-    settle(&mut worker, &ledger, Time::from_millis(60_000), &mut placed);
-    let names: Vec<&str> = placed.iter().map(|pod| &*pod.key.name).collect();
-    assert_eq!(names, ["p00", "p01", "p02", "p03", "p04", "p05", "p06", "p07", "p08", "p09"], "those that came first");
-    assert!(attempts(&worker) < 90 + 2 * WOKEN_AT_ONCE as u32, "{} attempts", attempts(&worker));
-    ledger.borrow_mut().delete_pod("p03");
-    settle(&mut worker, &ledger, Time::from_millis(120_000), &mut placed);
-    assert_eq!(
-        (placed.len(), &*placed[10].key.name),
-        (11, "p12"),
-        "the one that was tried longest ago: p10 and p11 were woken before"
-    );
 }
 
 /// An unrelated pod is placed beside it.

@@ -118,6 +118,9 @@ pub const TOUCHED_ROWS: usize = 4_096;
 /// Shapes and priorities of which a worker knows that they fit nowhere as things are.
 pub const KNOWN_REFUSALS: usize = 1_024;
 
+/// Bytes of these shapes, which may be of pods that are gone.
+pub const KNOWN_REFUSALS_BYTES: usize = 4 << 20;
+
 /// Shapes remembered after one attempt: one that comes back within so many others gets a table of its own.
 pub const SHAPES_REMEMBERED: usize = 64;
 

@@ -16,10 +16,10 @@ const BYTES_PER_STEP: usize = 32 << 20;
 
 /// What the ledger and a worker may keep of pods that are gone: the log, interned values that nobody uses, and tables, of which a
 /// step leaves no more behind than its own bound.
-const BYTES_LEFT: usize = limits::CHANGE_LOG_BYTES + 3 * limits::INTERNED_BYTES + BYTES_PER_STEP;
+const BYTES_LEFT: usize = limits::CHANGE_LOG_BYTES + 4 * limits::INTERNED_BYTES + BYTES_PER_STEP;
 
-/// What a decoder keeps: four pools of 16 MiB.
-const BYTES_OF_DECODER: usize = 64 << 20;
+/// What a decoder keeps: five pools of 16 MiB.
+const BYTES_OF_DECODER: usize = 80 << 20;
 
 /// What decoding an object holds at once: so many times its text, and a little. A text of two letters takes as many bytes as the
 /// counts of its `Arc`, its place in a list, and its place in the list that is read from the wire.

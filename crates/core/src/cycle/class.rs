@@ -16,7 +16,7 @@ pub(super) struct Class {
     key: ClassKey,
     pub(super) resolved: ResolvedPod,
     pub(super) rows: CachedRows,
-    /// Bytes of the row shape, which the class keeps alive.
+    /// Bytes of the shape that the class keeps alive: that of the pod that was looked at last.
     shape_bytes: usize,
     /// The bytes that it was last taken to have.
     counted: usize,
@@ -146,6 +146,9 @@ impl ClassCache {
     fn known(&mut self, slot: usize, cx: PluginContext<'_>, shape: &Arc<PodShape>, images: ImageWorths) -> &mut Class {
         self.last_used[slot] = self.uses;
         let class = &mut self.classes[slot];
+        if !Arc::ptr_eq(&class.resolved.shape, shape) {
+            class.shape_bytes = shape.heap_bytes();
+        }
         if class.resolved.refresh(cx.profile, cx.ledger, shape, images) {
             class.rows.clear();
         }
@@ -175,7 +178,7 @@ impl ClassCache {
     }
 
     fn insert(&mut self, key: ClassKey, resolved: ResolvedPod, rows: usize) -> usize {
-        let shape_bytes = resolved.shape.row.heap_bytes();
+        let shape_bytes = resolved.shape.heap_bytes();
         let mut class = Class { key, resolved, rows: CachedRows::default(), shape_bytes, counted: 0 };
         let wanted = class.bytes() + rows * CachedRows::BYTES_PER_ROW;
         if let Some(rows) = self.shrink(CLASS_CACHE_BYTES.saturating_sub(wanted)) {
@@ -266,9 +269,8 @@ mod tests {
         let (cx, mut classes) = (PluginContext { profile: &profile, ledger: &ledger }, ClassCache::default());
         for i in 0..64 {
             let label = (format!("{i}").as_str().into(), "x".repeat(1 << 20).as_str().into());
-            let large = Arc::new(with_row(shape(), |row| {
-                row.node_selector = crate::model::Labels::from_pairs([label]);
-            }));
+            let small = with_row(shape(), |row| row.requests.milli_cpu = i);
+            let large = Arc::new(PodShape { labels: crate::model::Labels::from_pairs([label]), ..small });
             assert!(Arc::ptr_eq(&classes.get(cx, &large).resolved.shape, &large), "judged in the scratch class");
             classes.get(cx, &large);
             assert!(classes.slots.keys().any(|key| key.row == address(&large.row)), "it came back");

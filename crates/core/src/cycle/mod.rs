@@ -5,8 +5,8 @@
 //!            ──▶ (extenders: see `extender`) ──▶ normalise, weigh, choose at random among the best ──▶ Decision
 //! ```
 //!
-//! A [`Scheduler`] keeps what makes the next attempt cheap: the scan order, and for each pod shape the verdict and score
-//! of every row with the row's version. A row that did not change is not judged again. That cached path and
+//! A [`Scheduler`] keeps what makes the next attempt cheap: the scan order, and for each class of pods the score or the refusal
+//! of every row. A row that did not change is not judged again. That cached path and
 //! [`explain`], which computes everything from nothing, give the same answers; a property test checks that.
 
 mod choose;

@@ -183,10 +183,6 @@ impl CachedRows {
         JUDGED.set(JUDGED.get() + 1);
         let PluginContext { profile, ledger } = cx;
         let i = node.index();
-        self.many |= self.judged.len() >= self.answers.len() / 16;
-        if !self.many {
-            self.judged.push(node);
-        }
         let verdict = filter(profile, resolved, ledger.nodes(), node);
         self.made_at[i] = ledger.nodes().version[i];
         let answer = if verdict.fits() {
@@ -194,6 +190,10 @@ impl CachedRows {
         } else {
             Answer::refused(self.number_of(verdict))
         };
+        self.many |= self.judged.len() >= self.answers.len() / 16;
+        if !self.many {
+            self.judged.push(node);
+        }
         self.answers[i] = answer;
         Some(answer)
     }

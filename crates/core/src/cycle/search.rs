@@ -12,7 +12,9 @@ use super::rows::CachedRows;
 use super::score::Scorer;
 use crate::ledger::{Ledger, NodeId, Proposal, VolumePlan};
 use crate::model::{Pod, PodShape, Str, Time};
-use crate::plugins::{Cause, PluginContext, PluginSet, ResolvedPod, Stop, Tables, Work, cost_on, filter};
+use crate::plugins::{
+    Cause, ImageWorths, PluginContext, PluginSet, ResolvedPod, Stop, Tables, Work, cost_of, cost_on, filter,
+};
 use crate::profile::CompiledProfile;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -297,23 +299,17 @@ impl Scheduler {
         checks.judge_fresh(node).fits().then(|| checks.volume_plan(node))
     }
 
-    /// Whether one of `rows` has become a place for pods of `shape`, of which it was none: the row's own filters let them there, or they
-    /// may evict somebody, which they may where a pod has less than `priority`; none for pods that evict nobody.
-    pub(crate) fn may_take_on(
-        &self,
-        ledger: &Ledger,
-        shape: &Arc<PodShape>,
-        priority: Option<i32>,
-        mut rows: impl Iterator<Item = NodeId>,
-        work: &mut Work,
-    ) -> bool {
+    /// Whether the own filters of one of `rows` let pods of `shape` there. True as well where `work` is not enough to say.
+    pub(crate) fn may_take_on(&self, ledger: &Ledger, shape: &Arc<PodShape>, rows: &[NodeId], work: &mut Work) -> bool {
         let nodes = ledger.nodes();
-        let resolved = ResolvedPod::new(&self.profile, ledger, shape);
-        rows.any(|node| {
-            work.spend(cost_on(&resolved, nodes, node));
-            nodes.present[node.index()]
-                && self.profile.places_on(nodes.labels(node))
-                && (priority.is_some_and(|priority| ledger.lowest_priority(node) < priority)
+        // Filters read no images.
+        let resolved = ResolvedPod::with_images(&self.profile, ledger, shape, ImageWorths::new());
+        work.spend(cost_of(&resolved));
+        rows.iter().any(|node| {
+            let node = *node;
+            let is_candidate = nodes.present[node.index()] && self.profile.places_on(nodes.labels(node));
+            is_candidate
+                && (work.take(cost_on(&resolved, nodes, node)).is_err()
                     || filter(&self.profile, &resolved, nodes, node).fits())
         })
     }

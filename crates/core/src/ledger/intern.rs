@@ -77,8 +77,17 @@ impl<T> Interner<T> {
 
 impl<T: Eq + Hash + Footprint> Interner<T> {
     /// Whether `value` is the copy that is kept.
-    pub(super) fn has(&self, value: &Arc<T>) -> bool {
+    fn has(&self, value: &Arc<T>) -> bool {
         self.addresses.contains(&address(value))
+    }
+
+    /// The copy that is kept of a value that equals `value`.
+    pub(super) fn known(&self, value: &Arc<T>) -> Option<Arc<T>> {
+        if self.has(value) {
+            return Some(value.clone());
+        }
+        let hashed = Hashed { hash: self.key.hash_one(value), value: value.clone() };
+        self.values.get_key_value(&hashed).map(|(known, _)| known.value.clone())
     }
 
     pub(super) fn intern(&mut self, value: Arc<T>) -> Arc<T> {

@@ -278,6 +278,11 @@ impl Ledger {
         self.pods_on_node.lowest_priority(node)
     }
 
+    /// The lowest priority of a pod on any node; `i32::MAX` where there is none. O(1).
+    pub fn lowest_priority_of_all(&self) -> i32 {
+        self.pods_on_node.lowest_of_all()
+    }
+
     pub fn images(&self) -> &ImageTable {
         &self.images
     }

@@ -1,6 +1,8 @@
 use super::{Ledger, MatchClass, NodeId};
 use crate::limits::PODS_PER_HOLD;
 use crate::model::{Pod, PodKey, PodVolumes, Str, Usage};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 /// A pod assumed on a node or seen bound to it: as little of it as still matters.
@@ -54,6 +56,8 @@ pub(super) struct PodsOnNode {
     by_row: Vec<Vec<Arc<PlacedPod>>>,
     /// The lowest priority on each row, `i32::MAX` where there is no pod.
     lowest: Vec<i32>,
+    /// How many pods there are of each priority, on all rows.
+    by_priority: BTreeMap<i32, usize>,
 }
 
 impl PodsOnNode {
@@ -64,6 +68,11 @@ impl PodsOnNode {
 
     pub(super) fn lowest_priority(&self, node: NodeId) -> i32 {
         self.lowest.get(node.index()).copied().unwrap_or(i32::MAX)
+    }
+
+    /// The lowest priority of all pods, `i32::MAX` where there is none.
+    pub(super) fn lowest_of_all(&self) -> i32 {
+        self.by_priority.keys().next().copied().unwrap_or(i32::MAX)
     }
 
     /// How many pods there are on all nodes. O(nodes).
@@ -78,7 +87,7 @@ impl PodsOnNode {
             self.lowest.resize(row + 1, i32::MAX);
         }
         self.by_row[row].push(placed.clone());
-        self.lowest[row] = self.lowest[row].min(placed.priority);
+        self.note_priority(placed.node, placed.priority);
     }
 
     pub(super) fn remove(&mut self, placed: &PlacedPod) {
@@ -93,14 +102,26 @@ impl PodsOnNode {
         if let Some(at) = self.position(placed) {
             let row = placed.node.index();
             let before = std::mem::replace(&mut self.by_row[row][at], placed.clone());
-            self.lowest[row] = self.lowest[row].min(placed.priority);
+            self.note_priority(placed.node, placed.priority);
             self.forget_priority(placed.node, before.priority);
         }
+    }
+
+    fn note_priority(&mut self, node: NodeId, priority: i32) {
+        let lowest = &mut self.lowest[node.index()];
+        *lowest = (*lowest).min(priority);
+        *self.by_priority.entry(priority).or_insert(0) += 1;
     }
 
     /// A pod of this priority is no longer on the node. O(pods of the node) where it was the lowest.
     fn forget_priority(&mut self, node: NodeId, priority: i32) {
         let row = node.index();
+        if let Entry::Occupied(mut pods) = self.by_priority.entry(priority) {
+            *pods.get_mut() -= 1;
+            if *pods.get() == 0 {
+                pods.remove();
+            }
+        }
         if priority == self.lowest[row] {
             self.lowest[row] = self.by_row[row].iter().map(|one| one.priority).min().unwrap_or(i32::MAX);
         }

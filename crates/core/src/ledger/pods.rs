@@ -209,11 +209,13 @@ impl Ledger {
 
     /// Equal shapes have one address from here on, and so have the equal parts that rows read.
     fn share_shape(&mut self, pod: &mut Pod) {
-        if !self.shapes.has(&pod.shape) {
-            let row = self.rows.intern(pod.shape.row.clone());
-            if !Arc::ptr_eq(&row, &pod.shape.row) {
-                Arc::make_mut(&mut pod.shape).row = row;
-            }
+        if let Some(known) = self.shapes.known(&pod.shape) {
+            pod.shape = known;
+            return;
+        }
+        let row = self.rows.intern(pod.shape.row.clone());
+        if !Arc::ptr_eq(&row, &pod.shape.row) {
+            Arc::make_mut(&mut pod.shape).row = row;
         }
         pod.shape = self.shapes.intern(pod.shape.clone());
     }

@@ -68,8 +68,8 @@ impl<T: Clone + Eq + OfTopology> TermsOfKey<T> {
                     self.by_label.entry(label).or_default().insert(hash);
                 }
             }
-            Needs::None => drop(self.unlabelled.insert(hash)),
-            Needs::Nothing => {}
+            Needs::NoLabel => drop(self.unlabelled.insert(hash)),
+            Needs::MatchesNone => {}
         }
     }
 
@@ -107,9 +107,9 @@ enum Needs<'a> {
     /// One of these.
     OneOf(NeededLabels<'a>),
     /// None in particular.
-    None,
+    NoLabel,
     /// It matches no pod.
-    Nothing,
+    MatchesNone,
 }
 
 /// A key, with the values that are all right.
@@ -127,10 +127,10 @@ fn label_hash(hash_key: &HashKey, key: &Str, value: &Str) -> u64 {
 
 /// The requirement with the fewest values, of those that ask for one of some.
 fn needed_labels(selector: Option<&LabelSelector>) -> Needs<'_> {
-    let Some(selector) = selector else { return Needs::Nothing };
+    let Some(selector) = selector else { return Needs::MatchesNone };
     let with_values = selector.requirements.iter().filter(|one| one.operator == RequirementOperator::In);
     let fewest = with_values.min_by_key(|one| one.values.len()).filter(|one| one.values.len() <= INDEXED_VALUES);
-    fewest.map_or(Needs::None, |one| Needs::OneOf(NeededLabels(one)))
+    fewest.map_or(Needs::NoLabel, |one| Needs::OneOf(NeededLabels(one)))
 }
 
 /// Values of a term's requirement under each of which it is found; a term that allows more is compared with every pod.

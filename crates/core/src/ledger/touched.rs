@@ -25,7 +25,7 @@ impl TouchedRows {
 
     /// The rows that changed after the first `seen` changes; `None` where they are no longer known.
     pub(super) fn since(&self, seen: u64) -> Option<impl Iterator<Item = NodeId>> {
-        let is_known = self.count - seen <= self.ring.len() as u64;
+        let is_known = self.count.checked_sub(seen).is_some_and(|after| after <= self.ring.len() as u64);
         is_known.then(|| (seen..self.count).map(|change| self.ring[(change % TOUCHED_ROWS as u64) as usize]))
     }
 }

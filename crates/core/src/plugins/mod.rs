@@ -3,8 +3,8 @@
 //! Plugins import [`context`] and never this file; the table of their names, weights and causes is `model/plugin.rs`.
 //!
 //! A filter or score of a row's own facts is a plain function of a [`ResolvedPod`] and a row of the node table; filters also get an
-//! [`Overlay`]. Nothing is called through a pointer, and nothing here allocates. `cycle::class` runs filters with the empty overlay
-//! and keeps the answers by row version; nominated pods and commit's re-check run them for one row with the pods they add.
+//! [`Overlay`]. Nothing is called through a pointer, and nothing here allocates. `cycle::rows` runs filters with the empty overlay
+//! and keeps the answers by row; nominated pods and commit's re-check run them for one row with the pods they add.
 //! Filters that look beyond the row (at volumes, at the pods of a domain) are prepared for each attempt as [`Relations`].
 
 mod balanced_allocation;
@@ -134,6 +134,11 @@ pub(crate) fn fits_under(
 fn declares_features(pod: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> bool {
     let required = &pod.shape.row.required_features;
     required.is_empty() || required.iter().all(|f| nodes.declared_features[node.index()].binary_search(f).is_ok())
+}
+
+/// About what resolving the pod's shape takes, in units of [`Work`].
+pub(crate) const fn cost_of(pod: &ResolvedPod) -> usize {
+    pod.cost
 }
 
 /// What judging the row for the pod takes, in units of [`Work`].

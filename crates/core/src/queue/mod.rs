@@ -535,7 +535,7 @@ impl Queue {
     }
 
     fn keep(&mut self, mut entry: Entry) {
-        self.summary.add(&mut entry);
+        self.summary.add(&mut entry, &self.entries);
         self.entries.insert(entry.pod.uid.clone(), entry);
     }
 

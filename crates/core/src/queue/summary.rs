@@ -19,13 +19,18 @@ pub(super) struct Summary {
 }
 
 impl Summary {
-    pub(super) fn add(&mut self, entry: &mut Entry) {
+    /// `entries`: those that were added before.
+    pub(super) fn add(&mut self, entry: &mut Entry, entries: &FxHashMap<Str, Entry>) {
         refusals(entry).count_in(&mut self.refused_by);
         if let Some(reason) = main_reason(entry) {
             *self.reasons.entry(reason).or_insert(0) += 1;
         }
         let is_open = entry.pod.gates.is_empty();
-        if !std::mem::replace(&mut entry.is_dated, is_open) && is_open {
+        let was_dated = std::mem::replace(&mut entry.is_dated, is_open);
+        if is_open && !was_dated {
+            if self.oldest.len() > 2 * entries.len() + 1_024 {
+                self.forget_ages_of_the_gone(entries);
+            }
             self.oldest.push(Reverse((entry.pod.created_unix_us, entry.arrival, entry.pod.uid.clone())));
         }
     }
@@ -53,26 +58,28 @@ impl Summary {
         self.reasons.iter().map(|(reason, pods)| (reason, *pods))
     }
 
+    fn forget_ages_of_the_gone(&mut self, entries: &FxHashMap<Str, Entry>) {
+        let mut noted: Vec<_> = std::mem::take(&mut self.oldest).into_vec();
+        noted.retain(|Reverse((_, arrival, uid))| waits(entries, *arrival, uid));
+        noted.sort_unstable();
+        noted.dedup();
+        self.oldest = noted.into();
+    }
+
     /// When the oldest of the pods was created that are not gated. Amortised O(1).
     pub(super) fn oldest(&mut self, entries: &FxHashMap<Str, Entry>) -> Option<i64> {
-        let waits = |arrival: u64, uid: &str| {
-            entries.get(uid).is_some_and(|entry| entry.arrival == arrival && entry.pod.gates.is_empty())
-        };
-        if self.oldest.len() > 2 * entries.len() + 1_024 {
-            let mut seen: Vec<_> = std::mem::take(&mut self.oldest).into_vec();
-            seen.retain(|Reverse((_, arrival, uid))| waits(*arrival, uid));
-            seen.sort_unstable();
-            seen.dedup();
-            self.oldest = seen.into();
-        }
         while let Some(Reverse((created, arrival, uid))) = self.oldest.peek() {
-            if waits(*arrival, uid) {
+            if waits(entries, *arrival, uid) {
                 return Some(*created);
             }
             self.oldest.pop();
         }
         None
     }
+}
+
+fn waits(entries: &FxHashMap<Str, Entry>, arrival: u64, uid: &str) -> bool {
+    entries.get(uid).is_some_and(|entry| entry.arrival == arrival && entry.pod.gates.is_empty())
 }
 
 /// After `unschedulable_pods` of upstream. Held pods are counted elsewhere.

@@ -29,10 +29,10 @@ impl GroupKey {
     }
 }
 
-/// Unschedulable pods for which any node's own filters and evictions are one question.
+/// Unschedulable pods about which a node's own filters are one question.
 #[derive(Debug)]
 pub struct Group {
-    /// The shape of one of them: they have the row part of it in common.
+    /// What rows read of them, and nothing else.
     shape: Arc<PodShape>,
     key: GroupKey,
     /// The uids by arrival.
@@ -40,7 +40,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// Of one of its pods: their row shapes are equal.
+    /// A shape with the row shape of its pods, and nothing else.
     pub fn shape(&self) -> &Arc<PodShape> {
         &self.shape
     }
@@ -85,8 +85,8 @@ impl Unschedulable {
     pub(super) fn insert(&mut self, entry: &Entry) {
         let key = GroupKey::of(entry);
         let group = self.groups.entry(key).or_insert_with(|| {
-            let shape = entry.pod.shape.clone();
-            Group { shape, key, pods: BTreeMap::new() }
+            let shape = PodShape { row: entry.pod.shape.row.clone(), ..PodShape::default() };
+            Group { shape: Arc::new(shape), key, pods: BTreeMap::new() }
         });
         self.len += usize::from(group.pods.insert(entry.arrival, entry.pod.uid.clone()).is_none());
     }

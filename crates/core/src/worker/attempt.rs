@@ -117,10 +117,10 @@ pub(super) struct Refused {
 impl Worker {
     /// Goes on with an attempt until a bind is asked for, or the pod is back in the queue, or it waits for extenders.
     pub(super) fn attempt(&mut self, step: &mut Step<'_, impl LedgerAccess>, mut attempt: Attempt) {
+        self.trying = Some(attempt.ticket.pod().clone());
         if let Some(known) = self.known_refusal(step, attempt.ticket.pod()) {
             return self.refuse_again(step, attempt.ticket, known);
         }
-        self.trying = Some(attempt.ticket.pod().clone());
         let sampled = self.is_sampled();
         self.notes.begin_attempt();
         let mut looks = 0;
@@ -149,7 +149,7 @@ impl Worker {
 
     /// How the attempt of `pod` ends without a search, at which version: what refused an equal pod has not changed since.
     fn known_refusal(&mut self, step: &Step<'_, impl LedgerAccess>, pod: &Pod) -> Option<(KnownRefusal, u64)> {
-        if self.known_refusals.is_empty() {
+        if self.known_refusals.is_empty() || self.preemptions.has_history(&pod.uid) {
             return None;
         }
         let (facts, version) = step.ledger.read(|ledger| {
@@ -292,20 +292,28 @@ impl Worker {
     fn refuse(&mut self, step: &mut Step<'_, impl LedgerAccess>, ticket: Ticket, refused: Refused, result: PostFilter) {
         let Refused { no_fit, version } = refused;
         let (diagnosis, rejectors) = (Arc::new(no_fit.diagnosis), no_fit.rejectors);
-        let preemption = match &result {
-            PostFilter::NotRun => Some(None),
-            PostFilter::Not(why, NominatedNode::Clear) => Some(Some(why)),
-            PostFilter::Evicting(_) | PostFilter::Not(..) => None,
-        };
-        if let Some(preemption) = preemption {
-            let facts = step.ledger.read(Ledger::facts_version);
-            // What changed while it was looked for victims may have made the diagnosis old.
-            if facts <= version {
-                let profile = self.arms.profile();
-                self.known_refusals.put(profile, facts, ticket.pod(), (&diagnosis, rejectors), preemption);
-            }
-        }
+        self.remember(step, ticket.pod(), (&diagnosis, rejectors, version), &result);
         self.end_refused(step, ticket, (diagnosis, rejectors, version), result);
+    }
+
+    /// Keeps how the attempt of `pod` ended, for equal pods, unless it ended so for what was done for this pod before.
+    fn remember(
+        &mut self,
+        step: &Step<'_, impl LedgerAccess>,
+        pod: &Pod,
+        (diagnosis, rejectors, version): (&Arc<Diagnosis>, PluginSet, u64),
+        result: &PostFilter,
+    ) {
+        let preemption = match result {
+            PostFilter::NotRun => None,
+            PostFilter::Not(why, NominatedNode::Clear) => Some(why),
+            PostFilter::Evicting(_) | PostFilter::Not(..) => return,
+        };
+        let facts = step.ledger.read(Ledger::facts_version);
+        // What changed while it was looked for victims may have made the diagnosis old.
+        if facts <= version && !self.preemptions.has_history(&pod.uid) {
+            self.known_refusals.put(self.arms.profile(), facts, pod, (diagnosis, rejectors), preemption);
+        }
     }
 
     /// Reports that no node fits, and puts the pod back: it is judged as of `version`.

@@ -3,7 +3,7 @@ use super::attempt::{HeaviestLook, look_on};
 use super::{ForeignBind, Step, Worker};
 use crate::cycle::Hold;
 use crate::io::{NominatedNode, Refusal};
-use crate::ledger::{Change, Ledger, LedgerAccess, NodeAspects, PodState, oldest_first};
+use crate::ledger::{Change, Ledger, LedgerAccess, NodeAspects, NodeId, PodState, oldest_first};
 use crate::limits::{CHANGES_PER_HOLD, PARKED_PODS_PER_HOLD, UNKNOWN_FIELDS_NAMED};
 use crate::model::{ClaimKey, Pod, QueueEvent, Str, Time};
 use crate::plugins::hints::{Helped, Hints, Reach};
@@ -11,6 +11,7 @@ use crate::plugins::{PluginSet, claim_matters_to};
 use crate::profile::{CompiledProfile, Mode, NamespaceAccess};
 use crate::queue::{Entry, Group, Parked, Wake};
 use rustc_hash::FxHashSet;
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -183,12 +184,16 @@ impl Worker {
     fn wake_helped(&mut self, ledger: &impl LedgerAccess, now: Time) {
         let Self { hints, queue, heaviest, arms, .. } = self;
         let mut judge = hints.judge();
+        // What ends on one node may be what kept a pod from evicting others on another: of the same region, or with a volume of its own.
+        let lowest = OnceCell::new();
+        let lowest = || *lowest.get_or_init(|| ledger.read(Ledger::lowest_priority_of_all));
+        let may_evict = |group: &Group| group.preempts() && group.priority() > lowest();
         let (mut reached, mut by_rows) = (Vec::new(), Vec::new());
         for group in queue.groups() {
             match hints.reach(group.rejectors()) {
                 Reach::Nobody => {}
-                Reach::Rows if !group.is_nominated() => by_rows.push(group),
-                Reach::Rows | Reach::Some => reached.push(group),
+                Reach::OnRows if !group.is_nominated() && !may_evict(group) => by_rows.push(group),
+                Reach::OnRows | Reach::Each => reached.push(group),
             }
         }
         reached.extend(those_with_a_node(by_rows, hints, arms, ledger, heaviest));
@@ -341,7 +346,7 @@ impl Worker {
     }
 }
 
-/// The `groups` of which some pod may find a place on one of the nodes that changed: it fits there now, or may evict somebody.
+/// The `groups` of which some pod fits one of the nodes that changed.
 fn those_with_a_node<'q>(
     groups: Vec<&'q Group>,
     hints: &Hints,
@@ -354,12 +359,11 @@ fn those_with_a_node<'q>(
     if groups.peek().is_none() {
         return found;
     }
+    let rows: Vec<NodeId> = hints.rows().collect();
     look_on(ledger, heaviest, |ledger, hold| {
         while let Some(group) = groups.peek() {
-            // What one group takes is bounded by the terms of one pod and some hundred nodes.
             hold.take(1).ok()?;
-            let priority = group.preempts().then_some(group.priority());
-            if arms.all().any(|arm| arm.may_take_on(ledger, group.shape(), priority, hints.rows(), hold)) {
+            if arms.all().any(|arm| arm.may_take_on(ledger, group.shape(), &rows, hold)) {
                 found.push(*group);
             }
             groups.next();

@@ -2,9 +2,9 @@
 //! pods that fit nowhere cost one search.
 
 use crate::cycle::Diagnosis;
-use crate::limits::KNOWN_REFUSALS;
-use crate::model::{Pod, PodShape, Str};
-use crate::plugins::PluginSet;
+use crate::limits::{KNOWN_REFUSALS, KNOWN_REFUSALS_BYTES};
+use crate::model::{Footprint, Pod, PodShape, Str};
+use crate::plugins::{PluginSet, node_affinity};
 use crate::profile::{CompiledProfile, VictimScope};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -42,6 +42,8 @@ pub(super) struct KnownRefusals {
     /// [`Ledger::facts_version`](crate::ledger::Ledger::facts_version) of all of them.
     facts: u64,
     known: FxHashMap<Key, KnownRefusal>,
+    /// Bytes of the shapes that are kept alive.
+    bytes: usize,
     /// Nothing is known: each pod is searched for.
     #[cfg(test)]
     pub(super) forgets: bool,
@@ -54,12 +56,13 @@ impl KnownRefusals {
 
     pub(super) fn clear(&mut self) {
         self.known.clear();
+        self.bytes = 0;
     }
 
     /// How the attempt of `pod` ends as long as these are the `facts`, if that is known.
     pub(super) fn get(&mut self, profile: &CompiledProfile, facts: u64, pod: &Pod) -> Option<&KnownRefusal> {
         if self.facts != facts {
-            self.known.clear();
+            self.clear();
             return None;
         }
         self.known.get(&Key::of(pod)).filter(|_| is_plain(pod) && repeats(profile))
@@ -81,27 +84,36 @@ impl KnownRefusals {
         if self.forgets {
             return;
         }
-        if self.facts != facts || self.known.len() >= KNOWN_REFUSALS {
-            self.known.clear();
+        let bytes = pod.shape.heap_bytes();
+        let is_full = self.known.len() >= KNOWN_REFUSALS || self.bytes + bytes > KNOWN_REFUSALS_BYTES;
+        if self.facts != facts || is_full {
+            self.clear();
             self.facts = facts;
         }
+        if bytes > KNOWN_REFUSALS_BYTES {
+            return;
+        }
+        self.bytes += bytes;
         let (diagnosis, preemption) = (diagnosis.clone(), preemption.cloned());
         self.known.insert(Key::of(pod), KnownRefusal { diagnosis, rejectors, preemption, _shape: pod.shape.clone() });
     }
 }
 
-/// Whether nothing is read of the pod but its key: neither its own claims, nor the node that it is nominated to.
+/// Whether nothing is read of the pod but its key: neither its own claims, nor the node that it is nominated to. A search for a pod that
+/// names its nodes moves the place where the next one begins.
 fn is_plain(pod: &Pod) -> bool {
-    pod.volumes.is_none() && pod.nominated_node.is_none()
+    pod.volumes.is_none() && pod.nominated_node.is_none() && node_affinity::named(&pod.shape).is_none()
 }
 
 /// Whether the profile's attempts come to the same as long as the ledger's facts do: nobody else is asked, and no rule of preemption reads
-/// the time or what was done for pods before. Of two arms each has its own answers.
+/// the time, or who is being evicted. Of two arms each has its own answers. What was done for the pod before is for the caller to look at.
 fn repeats(profile: &CompiledProfile) -> bool {
     let preemption = &profile.preemption;
     let depends = preemption.strict_budgets
         || preemption.scope != VictimScope::Any
         || preemption.max_per_minute.is_some()
+        || preemption.max_per_pod.is_some()
+        || !preemption.protected_namespaces.is_empty()
         || preemption.min_runtime != Duration::ZERO;
     profile.extenders.is_empty() && profile.canary.is_none() && !(preemption.enabled && depends)
 }

@@ -150,6 +150,11 @@ pub(super) struct PendingPreemptions {
 }
 
 impl PendingPreemptions {
+    /// Whether anything was evicted for the pod `uid` since it waits.
+    pub(super) fn has_history(&self, uid: &str) -> bool {
+        self.histories.contains_key(uid)
+    }
+
     /// Whether the pod `uid` is gated: evictions are being asked for.
     pub(super) fn gates(&self, uid: &str) -> bool {
         self.gated.contains(uid)

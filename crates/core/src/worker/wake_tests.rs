@@ -4,7 +4,7 @@ use super::*;
 use crate::cycle::{Explanation, Rng, Scheduler, explain};
 use crate::io::{BindOutcome, BindRequest, EvictRequest, EvictionOutcome};
 use crate::ledger::{Ledger, PodState};
-use crate::model::{AffinityTerm, Namespace, Pod, SpreadConstraint};
+use crate::model::{AffinityTerm, HostPort, Namespace, Pod, Protocol, SpreadConstraint};
 use crate::plugins::inter_pod_affinity::testing::{labelled, labels, selector, term, term_in};
 use crate::plugins::{Plugin, ROW_FILTERS};
 use crate::preemption::{Limits, Outcome};
@@ -170,7 +170,7 @@ fn a_pod_that_waits_when_all_is_quiet_fits_nowhere_141354() {
                 let (evicting, own_schedulers) = (ledger.evicting(), ledger.own_schedulers());
                 let limits = Limits { evicting: &evicting, own_schedulers, ..Limits::at(0) };
                 let outcome = fresh.preempt(&ledger, pod, &limits);
-                // What other plugins look at is not asked for victims when it changes, nor is it upstream.
+                // What other plugins look at wakes whom it may help to fit.
                 let of_rows = entry.rejectors().is_within(ROW_FILTERS);
                 assert!(
                     !(of_rows && matches!(outcome, Outcome::Evict(_))),
@@ -258,6 +258,66 @@ fn what_changes_on_a_node_wakes_only_pods_for_which_it_may_be_a_place() {
     ledger.borrow_mut().apply_node(&node("n2", 1000, 0, 20));
     settle(&mut worker, &ledger, Time::from_millis(1_000_000), &mut placed);
     assert_eq!(placed.len(), 2, "one of the fifty");
+}
+
+/// Another filter of the row says no when the first one would say yes, and the change that ends that helps the other one alone.
+#[test]
+fn a_pod_is_tried_when_the_last_of_two_things_ends_that_kept_it_from_a_node() {
+    let ledger = RefCell::new(Ledger::new());
+    ledger.borrow_mut().apply_node(&node("n0", 4000, 0, 20));
+    let mut profile = CompiledProfile::default_preset("test");
+    profile.queue.max_unschedulable = Duration::MAX;
+    let mut worker = Worker::new(Arc::new(profile), 1);
+    let asking = |name: &str, milli_cpu: i64, ports: &[u16]| {
+        let mut asks = labelled("");
+        let of = |port: &u16| HostPort { protocol: Protocol::Tcp, port: *port, ip: "0.0.0.0".into() };
+        asks.0.row_mut().requests.milli_cpu = milli_cpu;
+        asks.0.row_mut().host_ports = ports.iter().map(of).collect();
+        asks.named(name)
+    };
+    let on = |pod: Pod| Pod { node_name: Some("n0".into()), ..pod };
+    ledger.borrow_mut().apply_pod(on(asking("with-port", 1000, &[80])));
+    ledger.borrow_mut().apply_pod(asking("waits", 2000, &[80]));
+    let mut placed = Vec::new();
+    settle(&mut worker, &ledger, Time::ZERO, &mut placed);
+    ledger.borrow_mut().apply_pod(on(asking("large", 3000, &[])));
+    ledger.borrow_mut().delete_pod("with-port");
+    settle(&mut worker, &ledger, Time::from_millis(60_000), &mut placed);
+    assert_eq!((placed.len(), attempts(&worker)), (0, 1), "there is no cpu for it");
+    ledger.borrow_mut().delete_pod("large");
+    settle(&mut worker, &ledger, Time::from_millis(120_000), &mut placed);
+    assert_eq!(placed.len(), 1);
+}
+
+/// A pod that ends on one node may be what kept another from evicting somebody on a second one.
+#[test]
+fn a_pod_that_ends_elsewhere_lets_another_evict() {
+    let ledger = RefCell::new(Ledger::new());
+    for (name, cpu) in [("small", 500), ("large", 1000)] {
+        let mut object = node(name, cpu, 0, 20);
+        object.labels = labels(&format!("kubernetes.io/hostname={name} region=r"));
+        ledger.borrow_mut().apply_node(&object);
+    }
+    let mut profile = CompiledProfile::default_preset("test");
+    profile.queue.max_unschedulable = Duration::MAX;
+    let mut worker = Worker::new(Arc::new(profile), 1);
+    let asking = |name: &str, app: &str, milli_cpu: i64, priority: i32, on: Option<&str>| {
+        let mut asks = labelled(app);
+        asks.0.row_mut().requests.milli_cpu = milli_cpu;
+        if on.is_none() {
+            asks = asks.away(term("region", "app=x"));
+        }
+        Pod { priority, node_name: on.map(Into::into), ..asks.named(name) }
+    };
+    ledger.borrow_mut().apply_pod(asking("low", "app=low", 1000, 0, Some("large")));
+    ledger.borrow_mut().apply_pod(asking("x", "app=x", 100, 20, Some("small")));
+    ledger.borrow_mut().apply_pod(asking("waits", "app=waits", 800, 10, None));
+    let mut placed = Vec::new();
+    settle(&mut worker, &ledger, Time::ZERO, &mut placed);
+    assert_eq!(attempts(&worker), 1);
+    ledger.borrow_mut().delete_pod("x");
+    settle(&mut worker, &ledger, Time::from_millis(60_000), &mut placed);
+    assert_eq!(placed.len(), 1, "it evicts the low one");
 }
 
 /// An unrelated pod is placed beside it.

@@ -108,16 +108,15 @@ impl Hints {
 
     /// What the changes since [`Self::begin`] may mean for pods that `rejectors` refused and that waited before.
     pub(crate) fn reach(&self, rejectors: PluginSet) -> Reach {
-        if !rejectors.intersects(self.fresh) {
-            Reach::Nobody
-        } else if rejectors.is_within(ROW_FILTERS) && !rejectors.intersects(self.fresh_elsewhere) {
-            Reach::Rows
-        } else {
-            Reach::Some
+        // What one filter of a row said no to, another may say no to since: any change of a row counts for all of them.
+        let by_rows = rejectors.is_within(ROW_FILTERS) && !rejectors.is_empty();
+        if by_rows && !rejectors.intersects(self.fresh_elsewhere) {
+            return if self.fresh.intersects(ROW_FILTERS) { Reach::OnRows } else { Reach::Nobody };
         }
+        if rejectors.intersects(self.fresh) { Reach::Each } else { Reach::Nobody }
     }
 
-    /// The nodes to ask where [`Self::reach`] is [`Reach::Rows`], in an order that means nothing.
+    /// The nodes to ask where [`Self::reach`] is [`Reach::OnRows`], in an order that means nothing.
     pub(crate) fn rows(&self) -> impl Iterator<Item = NodeId> {
         self.rows.iter().copied()
     }
@@ -138,10 +137,10 @@ impl Hints {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reach {
     Nobody,
-    /// Only pods that fit one of [`Hints::rows`] now, or that may evict somebody there.
-    Rows,
-    /// Some, which are to be looked at one by one.
-    Some,
+    /// Those that fit one of [`Hints::rows`] now, unless they may evict others.
+    OnRows,
+    /// They are to be looked at one by one.
+    Each,
 }
 
 /// Whether something may help a waiting pod.

@@ -365,7 +365,7 @@ impl Counts {
             }
         }
         if let TermQuery::ExcludedBy(Peer { labels, .. }) | TermQuery::WantedBy(Peer { labels, .. }) = query {
-            self.cost += work_of(labels.len()) - 1;
+            self.cost += labels.len() / 2;
         }
         let (terms, nodes) = (cx.ledger.terms(), cx.ledger.nodes());
         self.saw_absent_key |= match query {

@@ -36,13 +36,7 @@ pub(super) fn decode(
     }
     if within {
         shape.controller = controller(decoder, metadata);
-        let mut row = RowShape {
-            requests: amounts.fit(decoder),
-            score_requests: amounts.score(decoder),
-            host_ports: ports,
-            best_effort: &*status.quality == "BestEffort",
-            ..RowShape::default()
-        };
+        let mut row = requested(decoder, &amounts, ports, status);
         placement(decoder, spec, &mut shape, &mut row, findings);
         shape.row = decoder.rows.share(row);
     } else if whole {
@@ -124,6 +118,22 @@ fn scheduled(decoder: &mut Decoder, status: &PodStatus<'_>) -> Option<ScheduledC
         reason: decoder.text(&condition.reason),
         message: decoder.text(&condition.message),
     })
+}
+
+/// What the pod takes of its node.
+fn requested(
+    decoder: &mut Decoder,
+    amounts: &PodAmounts<'_>,
+    host_ports: Vec<HostPort>,
+    status: &PodStatus<'_>,
+) -> RowShape {
+    RowShape {
+        requests: amounts.fit(decoder),
+        score_requests: amounts.score(decoder),
+        host_ports,
+        best_effort: &*status.quality == "BestEffort",
+        ..RowShape::default()
+    }
 }
 
 /// Fills in what only a pod that is to be placed needs.

@@ -367,31 +367,45 @@ fn find_feasible(
     work: &mut Work,
     (feasible, tally): (&mut Vec<(NodeId, i64)>, &mut Tally),
 ) -> Result<(), Stop> {
-    let NonRowChecks { cx, resolved, .. } = *checks;
     feasible.clear();
-    let count = candidates.len();
-    let one_will_do = cx.profile.scores.is_empty() && !cx.profile.has_node_extenders();
-    let wanted = if one_will_do { 1 } else { cx.profile.sampling.feasible_to_find(count) };
-    // Most pods have nothing but rows to check: then the cached verdict stands.
-    let plain = checks.is_empty();
+    let (profile, count) = (checks.cx.profile, candidates.len());
+    let one_will_do = profile.scores.is_empty() && !profile.has_node_extenders();
+    let wanted = if one_will_do { 1 } else { profile.sampling.feasible_to_find(count) };
     let start = if count == 0 { 0 } else { start % count };
-    for node in candidates[start..].iter().chain(&candidates[..start]) {
+    let nodes = candidates[start..].iter().chain(&candidates[..start]);
+    // Most pods have nothing but rows to check: then the cached answer stands.
+    if checks.is_empty() {
+        collect::<true>(checks, rows, nodes, wanted, work, (feasible, tally))
+    } else {
+        collect::<false>(checks, rows, nodes, wanted, work, (feasible, tally))
+    }
+}
+
+/// The loop of [`find_feasible`]. `PLAIN`: there is nothing to check beyond the row.
+#[inline]
+fn collect<'n, const PLAIN: bool>(
+    checks: &NonRowChecks<'_>,
+    rows: &mut CachedRows,
+    nodes: impl Iterator<Item = &'n NodeId>,
+    wanted: usize,
+    work: &mut Work,
+    (feasible, tally): (&mut Vec<(NodeId, i64)>, &mut Tally),
+) -> Result<(), Stop> {
+    let NonRowChecks { cx, resolved, .. } = *checks;
+    for node in nodes {
         let Some(answer) = rows.answer_within(cx, resolved, *node, work) else { return Err(Stop::Unfinished) };
-        if !(plain && answer.fits()) {
-            let mut verdict = rows.verdict_of(answer);
-            if !plain {
-                checks.judge_volumes(*node, verdict, work)?;
-                verdict = checks.judge_in(cx, resolved, *node, || verdict);
-            }
-            if !verdict.fits() {
-                tally.add(verdict);
-                continue;
-            }
+        let mut verdict = rows.verdict_of(answer);
+        if !PLAIN {
+            checks.judge_volumes(*node, verdict, work)?;
+            verdict = checks.judge_in(cx, resolved, *node, || verdict);
         }
-        if feasible.len() == wanted {
+        if !verdict.fits() {
+            tally.add(verdict);
+        } else if feasible.len() == wanted {
             break;
+        } else {
+            feasible.push((*node, answer.fixed()));
         }
-        feasible.push((*node, answer.fixed()));
     }
     Ok(())
 }

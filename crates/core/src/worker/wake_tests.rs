@@ -115,6 +115,13 @@ impl Draw {
     }
 }
 
+/// Nothing makes good for what a hint missed.
+fn without_a_sweep(seed: u64) -> Worker {
+    let mut profile = CompiledProfile::default_preset("test");
+    profile.queue.max_unschedulable = Duration::MAX;
+    Worker::new(Arc::new(profile), seed)
+}
+
 /// Steps until the worker has nothing to do, every bind and every eviction ending well at once.
 fn settle(worker: &mut Worker, ledger: &RefCell<Ledger>, now: Time, placed: &mut Vec<Pod>) {
     let (mut inputs, mut effects) = (Vec::new(), Vec::new());
@@ -152,9 +159,7 @@ fn a_pod_that_waits_when_all_is_quiet_fits_nowhere_141354() {
         let mut draw = Draw(Rng::seeded(seed));
         let ledger = RefCell::new(Ledger::new());
         ledger.borrow_mut().apply_node(&node("n0", 1000, 0, 20));
-        let mut profile = CompiledProfile::default_preset("test");
-        profile.queue.max_unschedulable = Duration::MAX;
-        let mut worker = Worker::new(Arc::new(profile), seed);
+        let mut worker = without_a_sweep(seed);
         let (mut placed, mut serial) = (Vec::new(), 0);
         for step in 0..50 {
             draw.event(&mut ledger.borrow_mut(), &mut placed, &mut serial);
@@ -222,9 +227,7 @@ fn attempts(worker: &Worker) -> u32 {
 fn what_changes_on_a_node_wakes_only_pods_for_which_it_may_be_a_place() {
     let ledger = RefCell::new(Ledger::new());
     ledger.borrow_mut().apply_node(&node("n0", 1000, 0, 20));
-    let mut profile = CompiledProfile::default_preset("test");
-    profile.queue.max_unschedulable = Duration::MAX;
-    let mut worker = Worker::new(Arc::new(profile), 1);
+    let mut worker = without_a_sweep(1);
     let asking = |name: &str, milli_cpu: i64, priority: i32| {
         let mut asks = labelled("");
         asks.0.row_mut().requests.milli_cpu = milli_cpu;
@@ -265,9 +268,7 @@ fn what_changes_on_a_node_wakes_only_pods_for_which_it_may_be_a_place() {
 fn a_pod_is_tried_when_the_last_of_two_things_ends_that_kept_it_from_a_node() {
     let ledger = RefCell::new(Ledger::new());
     ledger.borrow_mut().apply_node(&node("n0", 4000, 0, 20));
-    let mut profile = CompiledProfile::default_preset("test");
-    profile.queue.max_unschedulable = Duration::MAX;
-    let mut worker = Worker::new(Arc::new(profile), 1);
+    let mut worker = without_a_sweep(1);
     let asking = |name: &str, milli_cpu: i64, ports: &[u16]| {
         let mut asks = labelled("");
         let of = |port: &u16| HostPort { protocol: Protocol::Tcp, port: *port, ip: "0.0.0.0".into() };
@@ -298,9 +299,7 @@ fn a_pod_that_ends_elsewhere_lets_another_evict() {
         object.labels = labels(&format!("kubernetes.io/hostname={name} region=r"));
         ledger.borrow_mut().apply_node(&object);
     }
-    let mut profile = CompiledProfile::default_preset("test");
-    profile.queue.max_unschedulable = Duration::MAX;
-    let mut worker = Worker::new(Arc::new(profile), 1);
+    let mut worker = without_a_sweep(1);
     let asking = |name: &str, app: &str, milli_cpu: i64, priority: i32, on: Option<&str>| {
         let mut asks = labelled(app);
         asks.0.row_mut().requests.milli_cpu = milli_cpu;
@@ -325,9 +324,7 @@ fn a_pod_that_ends_elsewhere_lets_another_evict() {
 fn unrelated_pods_do_not_wake_a_waiting_pod() {
     let ledger = RefCell::new(Ledger::new());
     ledger.borrow_mut().apply_node(&node("n0", 1000, 0, 200));
-    let mut profile = CompiledProfile::default_preset("test");
-    profile.queue.max_unschedulable = Duration::MAX;
-    let mut worker = Worker::new(Arc::new(profile), 1);
+    let mut worker = without_a_sweep(1);
     let mut placed = Vec::new();
     let waits = labelled("app=web").near(term("kubernetes.io/hostname", "app=db")).named("waits");
     ledger.borrow_mut().apply_pod(waits);

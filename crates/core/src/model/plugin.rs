@@ -167,6 +167,11 @@ impl PluginSet {
         self.0 & (1 << plugin as u32) != 0
     }
 
+    #[must_use]
+    pub const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
     pub const fn intersects(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }

@@ -4,6 +4,7 @@ use super::*;
 use crate::cycle::{Explanation, Rng, Scheduler, explain};
 use crate::io::{BindOutcome, BindRequest, EvictRequest, EvictionOutcome};
 use crate::ledger::{Ledger, PodState};
+use crate::limits::HINT_ROWS;
 use crate::model::{AffinityTerm, HostPort, Namespace, Pod, Protocol, SpreadConstraint};
 use crate::plugins::inter_pod_affinity::testing::{labelled, labels, selector, term, term_in};
 use crate::plugins::{Plugin, ROW_FILTERS};
@@ -263,29 +264,57 @@ fn what_changes_on_a_node_wakes_only_pods_for_which_it_may_be_a_place() {
     assert_eq!(placed.len(), 2, "one of the fifty");
 }
 
+/// A pod that wants cpu and ports of its node, or has them there already.
+fn asking(name: &str, milli_cpu: i64, ports: &[u16], on: Option<&str>) -> Pod {
+    let mut asks = labelled("");
+    let of = |port: &u16| HostPort { protocol: Protocol::Tcp, port: *port, ip: "0.0.0.0".into() };
+    asks.0.row_mut().requests.milli_cpu = milli_cpu;
+    asks.0.row_mut().host_ports = ports.iter().map(of).collect();
+    Pod { node_name: on.map(Into::into), ..asks.named(name) }
+}
+
 /// Another filter of the row says no when the first one would say yes, and the change that ends that helps the other one alone.
 #[test]
 fn a_pod_is_tried_when_the_last_of_two_things_ends_that_kept_it_from_a_node() {
     let ledger = RefCell::new(Ledger::new());
     ledger.borrow_mut().apply_node(&node("n0", 4000, 0, 20));
     let mut worker = without_a_sweep(1);
-    let asking = |name: &str, milli_cpu: i64, ports: &[u16]| {
-        let mut asks = labelled("");
-        let of = |port: &u16| HostPort { protocol: Protocol::Tcp, port: *port, ip: "0.0.0.0".into() };
-        asks.0.row_mut().requests.milli_cpu = milli_cpu;
-        asks.0.row_mut().host_ports = ports.iter().map(of).collect();
-        asks.named(name)
-    };
-    let on = |pod: Pod| Pod { node_name: Some("n0".into()), ..pod };
-    ledger.borrow_mut().apply_pod(on(asking("with-port", 1000, &[80])));
-    ledger.borrow_mut().apply_pod(asking("waits", 2000, &[80]));
+    ledger.borrow_mut().apply_pod(asking("with-port", 1000, &[80], Some("n0")));
+    ledger.borrow_mut().apply_pod(asking("waits", 2000, &[80], None));
     let mut placed = Vec::new();
     settle(&mut worker, &ledger, Time::ZERO, &mut placed);
-    ledger.borrow_mut().apply_pod(on(asking("large", 3000, &[])));
+    ledger.borrow_mut().apply_pod(asking("large", 3000, &[], Some("n0")));
     ledger.borrow_mut().delete_pod("with-port");
     settle(&mut worker, &ledger, Time::from_millis(60_000), &mut placed);
     assert_eq!((placed.len(), attempts(&worker)), (0, 1), "there is no cpu for it");
     ledger.borrow_mut().delete_pod("large");
+    settle(&mut worker, &ledger, Time::from_millis(120_000), &mut placed);
+    assert_eq!(placed.len(), 1);
+}
+
+/// As many nodes change at once as are not asked one by one.
+#[test]
+fn the_last_of_two_things_ends_on_one_of_many_nodes() {
+    let ledger = RefCell::new(Ledger::new());
+    let names: Vec<String> = (0..HINT_ROWS + 50).map(|i| format!("n{i:03}")).collect();
+    let mut worker = without_a_sweep(1);
+    for on in &names {
+        ledger.borrow_mut().apply_node(&node(on, 4000, 0, 20));
+        ledger.borrow_mut().apply_pod(asking(&format!("port-{on}"), 1000, &[80], Some(on)));
+    }
+    ledger.borrow_mut().apply_pod(asking("waits", 2000, &[80], None));
+    let mut placed = Vec::new();
+    settle(&mut worker, &ledger, Time::ZERO, &mut placed);
+    for on in &names {
+        ledger.borrow_mut().apply_pod(asking(&format!("large-{on}"), 3000, &[], Some(on)));
+    }
+    let last = names.last().expect("there are nodes");
+    ledger.borrow_mut().delete_pod(&format!("port-{last}"));
+    settle(&mut worker, &ledger, Time::from_millis(60_000), &mut placed);
+    assert_eq!((placed.len(), attempts(&worker)), (0, 1), "there is no cpu for it");
+    for on in &names {
+        ledger.borrow_mut().delete_pod(&format!("large-{on}"));
+    }
     settle(&mut worker, &ledger, Time::from_millis(120_000), &mut placed);
     assert_eq!(placed.len(), 1);
 }

@@ -74,7 +74,7 @@ impl Hints {
     }
 
     /// Keeps the node on which a change may help plugins that read nothing but its row, to be asked for each group of pods; false where
-    /// the change is on no node, or there are too many.
+    /// the change is on no node, or there are too many: then each pod that a filter of rows refused is looked at.
     fn note_row(&mut self, change: &Change, helped: PluginSet) -> bool {
         let (Change::Freed { node, .. } | Change::Resized { node, .. } | Change::Node { node, .. }) = change else {
             return false;
@@ -82,7 +82,11 @@ impl Hints {
         if !helped.intersects(ROW_FILTERS) || self.rows.contains(node) {
             return true;
         }
-        self.rows.len() < HINT_ROWS && self.rows.insert(*node)
+        if self.rows.len() < HINT_ROWS {
+            return self.rows.insert(*node);
+        }
+        self.fresh_elsewhere = self.fresh_elsewhere.union(ROW_FILTERS);
+        false
     }
 
     /// Keeps a movement to be compared pod by pod; false where there are too many.
@@ -110,10 +114,13 @@ impl Hints {
     pub(crate) fn reach(&self, rejectors: PluginSet) -> Reach {
         // What one filter of a row said no to, another may say no to since: any change of a row counts for all of them.
         let by_rows = rejectors.is_within(ROW_FILTERS) && !rejectors.is_empty();
-        if by_rows && !rejectors.intersects(self.fresh_elsewhere) {
-            return if self.fresh.intersects(ROW_FILTERS) { Reach::OnRows } else { Reach::Nobody };
+        if rejectors.intersects(if by_rows { self.fresh_elsewhere } else { self.fresh }) {
+            Reach::Each
+        } else if by_rows && self.fresh.intersects(ROW_FILTERS) {
+            Reach::OnRows
+        } else {
+            Reach::Nobody
         }
-        if rejectors.intersects(self.fresh) { Reach::Each } else { Reach::Nobody }
     }
 
     /// The nodes to ask where [`Self::reach`] is [`Reach::OnRows`], in an order that means nothing.

@@ -6,6 +6,7 @@ use crate::workloads::PLAIN;
 use berth_cluster::decode::Decoder;
 use berth_cluster::manifest::from_manifest;
 use berth_core::ledger::Ledger;
+use berth_telemetry::ProcessStats;
 use serde_json::{Value, json};
 use std::process::Command;
 use std::time::Instant;
@@ -59,7 +60,8 @@ pub(crate) fn load_if_asked() -> bool {
     let began = Instant::now();
     let ledger = load.ledger();
     let took = began.elapsed();
-    line(&name, &format!("{} MiB resident, {} nodes, built in {took:.1?}", resident_mib(), ledger.nodes().len()));
+    let resident = ProcessStats::read().expect("Linux says what a process takes").resident_bytes;
+    line(&name, &format!("{} MiB resident, {} nodes, built in {took:.1?}", resident / (1 << 20), ledger.nodes().len()));
     true
 }
 
@@ -88,11 +90,4 @@ impl Load {
         let owner = Some(("StatefulSet", "web".to_owned()));
         PodSpec { labels, owner, ..PodSpec::basic() }.manifest(i, Some(format!("node-{:05}", i % self.nodes)))
     }
-}
-
-fn resident_mib() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").expect("Linux says what a process takes");
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("what is resident");
-    let kib: u64 = line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).expect("a number of KiB");
-    kib / 1024
 }

@@ -50,7 +50,7 @@ impl ClassKey {
             row: address(&shape.row),
             images: images.iter().map(|(image, _)| *image).collect(),
             containers: if images.is_empty() { 0 } else { shape.container_count },
-            controller: shape.controller.clone().filter(|_| reads_controller),
+            controller: shape.controller.as_ref().filter(|_| reads_controller).cloned(),
         }
     }
 }

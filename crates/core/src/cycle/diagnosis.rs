@@ -91,8 +91,8 @@ impl Reason {
         }
     }
 
-    /// As [`Self::text`], to be kept.
-    pub fn shared_text(&self, shape: &PodShape) -> ReasonText {
+    /// Upstream's text for a pod of `shape`.
+    pub fn text(&self, shape: &PodShape) -> ReasonText {
         match self {
             Self::Cause(cause) => ReasonText::Fixed(cause.text()),
             Self::Volumes(bit) => ReasonText::Fixed(crate::plugins::volume_text(*bit)),
@@ -101,16 +101,6 @@ impl Reason {
                 Cow::Owned(text) => ReasonText::Own(text.into()),
             },
             Self::MissingClaim(text) | Self::Extender(text) => ReasonText::Own(text.clone()),
-        }
-    }
-
-    /// Upstream's text for a pod of `shape`.
-    pub fn text(&self, shape: &PodShape) -> Cow<'_, str> {
-        match self {
-            Self::Cause(cause) => cause.text().into(),
-            Self::Lacking(bit) => crate::plugins::lacking_text(*bit, shape),
-            Self::Volumes(bit) => crate::plugins::volume_text(*bit).into(),
-            Self::MissingClaim(text) | Self::Extender(text) => (&**text).into(),
         }
     }
 }
@@ -162,7 +152,7 @@ impl fmt::Display for Diagnosis {
         if self.counts.is_empty() {
             return Ok(());
         }
-        let counts = self.counts.iter().map(|(reason, count)| (reason.text(&self.shape).into_owned(), *count));
+        let counts = self.counts.iter().map(|(reason, count)| (reason.text(&self.shape).as_str().to_owned(), *count));
         write!(f, " {}.", counted_texts(counts))
     }
 }

@@ -12,9 +12,7 @@ use super::rows::CachedRows;
 use super::score::Scorer;
 use crate::ledger::{Ledger, NodeId, Proposal, VolumePlan};
 use crate::model::{Pod, PodShape, Str, Time};
-use crate::plugins::{
-    Cause, ImageWorths, PluginContext, PluginSet, ResolvedPod, Stop, Tables, Work, cost_of, cost_on, filter,
-};
+use crate::plugins::{Cause, ImageWorths, PluginContext, PluginSet, ResolvedPod, Stop, Tables, Work, cost_on, filter};
 use crate::profile::CompiledProfile;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -304,7 +302,8 @@ impl Scheduler {
         let nodes = ledger.nodes();
         // Filters read no images.
         let resolved = ResolvedPod::with_images(&self.profile, ledger, shape, ImageWorths::new());
-        work.spend(cost_of(&resolved));
+        // Resolving takes about as much as judging a row.
+        work.spend(resolved.cost);
         rows.iter().any(|node| {
             let node = *node;
             let is_candidate = nodes.present[node.index()] && self.profile.places_on(nodes.labels(node));

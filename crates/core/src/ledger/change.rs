@@ -108,6 +108,14 @@ pub enum Change {
     },
 }
 
+impl Change {
+    /// Whether a search or a preemption may read what changed. Nothing reads pods that wait but their nominations, which have a version
+    /// of their own, and a confirmation only says that what was assumed is so.
+    const fn is_fact(&self) -> bool {
+        !matches!(self, Self::PodPending { .. } | Self::PodDeleted { .. } | Self::Confirmed)
+    }
+}
+
 /// What changed of volumes and their like, as far as a queueing hint may care.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VolumeChange {
@@ -224,6 +232,8 @@ pub struct ChangeLog {
     version: u64,
     /// The version of the last change that gave capacity back.
     freed: u64,
+    /// The version of the last change that [is a fact](Change::is_fact).
+    facts: u64,
 }
 
 impl ChangeLog {
@@ -247,6 +257,11 @@ impl ChangeLog {
         self.freed
     }
 
+    /// The version of the last change that searches or preemptions may read, 0 before the first.
+    pub(super) fn facts(&self) -> u64 {
+        self.facts
+    }
+
     /// Only `Ledger::record` may call this: a row carries the version of its last change.
     pub(super) fn push(&mut self, change: Change) -> u64 {
         let bytes = self.weighed.bytes(&change) as u32;
@@ -258,6 +273,9 @@ impl ChangeLog {
         self.version += 1;
         if matches!(change, Change::Freed { .. } | Change::NominationEnded { .. }) {
             self.freed = self.version;
+        }
+        if change.is_fact() {
+            self.facts = self.version;
         }
         self.entries.push_back(Entry { change, bytes });
         self.version

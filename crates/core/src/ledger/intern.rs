@@ -76,36 +76,30 @@ impl<T> Interner<T> {
 }
 
 impl<T: Eq + Hash + Footprint> Interner<T> {
-    /// Whether `value` is the copy that is kept.
-    fn has(&self, value: &Arc<T>) -> bool {
-        self.addresses.contains(&address(value))
-    }
-
-    /// The copy that is kept of a value that equals `value`.
-    pub(super) fn known(&self, value: &Arc<T>) -> Option<Arc<T>> {
-        if self.has(value) {
-            return Some(value.clone());
-        }
-        let hashed = Hashed { hash: self.key.hash_one(value), value: value.clone() };
-        self.values.get_key_value(&hashed).map(|(known, _)| known.value.clone())
-    }
-
     pub(super) fn intern(&mut self, value: Arc<T>) -> Arc<T> {
-        if self.has(&value) {
+        self.intern_with(value, |_| ())
+    }
+
+    /// As [`Self::intern`]; `prepare` gets a value that is new, to put parts that equal its own in their place.
+    pub(super) fn intern_with(&mut self, mut value: Arc<T>, prepare: impl FnOnce(&mut Arc<T>)) -> Arc<T> {
+        if self.addresses.contains(&address(&value)) {
             return value;
         }
         let hashed = Hashed { hash: self.key.hash_one(&value), value: value.clone() };
         if let Some((known, _)) = self.values.get_key_value(&hashed) {
             return known.value.clone();
         }
+        let hash = hashed.hash;
+        drop(hashed);
+        prepare(&mut value);
         let bytes = value.heap_bytes();
         if self.values.len() >= self.sweep_at || self.bytes + bytes > self.sweep_at_bytes {
             self.sweep();
         }
         self.bytes += bytes;
         self.addresses.insert(address(&value));
-        self.round.push(Hashed { hash: hashed.hash, value: value.clone() });
-        self.values.insert(hashed, bytes);
+        self.round.push(Hashed { hash, value: value.clone() });
+        self.values.insert(Hashed { hash, value: value.clone() }, bytes);
         value
     }
 

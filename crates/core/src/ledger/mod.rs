@@ -128,12 +128,6 @@ pub trait LedgerAccess {
     }
 }
 
-/// Whether a search or a preemption may read what changed. Nothing reads pods that wait but their nominations, which have a version of
-/// their own, and a confirmation only says that what was assumed is so.
-const fn is_fact(change: &Change) -> bool {
-    !matches!(change, Change::PodPending { .. } | Change::PodDeleted { .. } | Change::Confirmed)
-}
-
 impl LedgerAccess for RefCell<Ledger> {
     fn read<R>(&self, f: impl FnOnce(&Ledger) -> R) -> R {
         f(&self.borrow())
@@ -189,8 +183,6 @@ pub struct Ledger {
     usages: Interner<Usage>,
     shapes: Interner<PodShape>,
     rows: Interner<RowShape>,
-    /// The version of the last change that [is a fact](is_fact).
-    facts: u64,
 }
 
 impl Default for Ledger {
@@ -230,7 +222,6 @@ impl Ledger {
             usages: Interner::new(key),
             shapes: Interner::new(key),
             rows: Interner::new(key),
-            facts: 0,
         }
     }
 
@@ -239,11 +230,7 @@ impl Ledger {
     /// `row` is the node whose columns changed. A change of what only other pods look at (match classes, nominations,
     /// objects beside the nodes) stamps no row: their readers follow the log, or a version of their own.
     fn record(&mut self, row: Option<NodeId>, change: Change) -> u64 {
-        let is_fact = is_fact(&change);
         let version = self.log.push(change);
-        if is_fact {
-            self.facts = version;
-        }
         if let Some(node) = row {
             self.nodes.stamp(node, version);
         }
@@ -257,7 +244,7 @@ impl Ledger {
 
     /// The version of the newest change that searches or preemptions may read: as long as it stays, equal pods get equal answers.
     pub fn facts_version(&self) -> u64 {
-        self.facts.max(self.nominations.version())
+        self.log.facts().max(self.nominations.version())
     }
 
     pub fn log(&self) -> &ChangeLog {

@@ -102,8 +102,10 @@ impl PodsOnNode {
         if let Some(at) = self.position(placed) {
             let row = placed.node.index();
             let before = std::mem::replace(&mut self.by_row[row][at], placed.clone());
-            self.note_priority(placed.node, placed.priority);
-            self.forget_priority(placed.node, before.priority);
+            if before.priority != placed.priority {
+                self.note_priority(placed.node, placed.priority);
+                self.forget_priority(placed.node, before.priority);
+            }
         }
     }
 

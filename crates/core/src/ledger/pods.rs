@@ -209,15 +209,12 @@ impl Ledger {
 
     /// Equal shapes have one address from here on, and so have the equal parts that rows read.
     fn share_shape(&mut self, pod: &mut Pod) {
-        if let Some(known) = self.shapes.known(&pod.shape) {
-            pod.shape = known;
-            return;
-        }
-        let row = self.rows.intern(pod.shape.row.clone());
-        if !Arc::ptr_eq(&row, &pod.shape.row) {
-            Arc::make_mut(&mut pod.shape).row = row;
-        }
-        pod.shape = self.shapes.intern(pod.shape.clone());
+        pod.shape = self.shapes.intern_with(pod.shape.clone(), |shape| {
+            let row = self.rows.intern(shape.row.clone());
+            if !Arc::ptr_eq(&row, &shape.row) {
+                Arc::make_mut(shape).row = row;
+            }
+        });
     }
 
     /// An assumed or bound pod changed, and what it takes follows the object. What a bound pod mounts cannot change.

@@ -136,11 +136,6 @@ fn declares_features(pod: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> bool
     required.is_empty() || required.iter().all(|f| nodes.declared_features[node.index()].binary_search(f).is_ok())
 }
 
-/// About what resolving the pod's shape takes, in units of [`Work`].
-pub(crate) const fn cost_of(pod: &ResolvedPod) -> usize {
-    pod.cost
-}
-
 /// What judging the row for the pod takes, in units of [`Work`].
 #[inline]
 pub(crate) fn cost_on(pod: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> usize {

@@ -54,7 +54,7 @@ pub(crate) struct ResolvedPod {
     pub(crate) balances: bool,
     pub(crate) images: ImageWorths,
     /// What judging a row takes that has no taints and no ports in use, in units of [`Work`](super::work::Work).
-    pub(super) cost: usize,
+    pub(crate) cost: usize,
     scalars_version: u64,
     soft_taints: bool,
 }

@@ -63,7 +63,7 @@ impl Statuses {
         let tried = self.verdicts.refused() + own.iter().map(|(_, count)| count).sum::<u32>();
         let untried = (NOT_HELPFUL, (total as u32).saturating_sub(tried));
         let diagnosis = self.verdicts.diagnose(shape, total as u32, missing);
-        let refused = diagnosis.counts().iter().map(|(reason, count)| (reason.text(shape).into_owned(), *count));
+        let refused = diagnosis.counts().iter().map(|(reason, count)| (reason.text(shape).as_str().to_owned(), *count));
         let own = own.iter().chain([&untried]).filter(|(_, count)| *count > 0);
         let counts = refused.chain(own.map(|(text, count)| ((*text).to_owned(), *count)));
         format!("{PREFIX}0/{total} nodes are available: {}.", counted_texts(counts))

@@ -101,7 +101,7 @@ fn main_reason(entry: &Entry) -> Option<MainReason> {
     let by_plugins = diagnosis.counts().iter().filter_map(|(reason, nodes)| Some((reason.plugin()?, reason, *nodes)));
     // Of equals the first one in the order of filters.
     let (plugin, reason, _) = by_plugins.min_by_key(|(.., nodes)| Reverse(*nodes))?;
-    Some((plugin.name(), reason.shared_text(diagnosis.shape())))
+    Some((plugin.name(), reason.text(diagnosis.shape())))
 }
 
 #[cfg(test)]

@@ -42,7 +42,8 @@ pub(super) async fn pass_barrier(cx: &Context, watches: &[Arc<Fed>], since: Inst
     );
 }
 
-/// What this leader had seen of each kind, all of its own binds and evictions included: `pods=1234,nodes=1200`. `None` if the
+/// What this leader had seen of each kind, all of its own binds and evictions included: `pods=1234,nodes=1200`. Without a kind of which that
+/// is not certain. `None` if the
 /// watch has not shown the last of them in time, or if it never passed the barrier: it may have seen less than the leader before it. Call it
 /// when nothing is under way any more.
 pub(super) async fn last_seen(cx: &Context) -> Option<String> {
@@ -56,8 +57,11 @@ pub(super) async fn last_seen(cx: &Context) -> Option<String> {
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }
+    // A deletion whose answer was lost may have been carried out, and our watch may not have shown it: who leads next reads that itself.
+    let in_doubt = if cx.writers.evictor.is_in_doubt() { "pods" } else { "" };
     let board = cx.board.lock();
-    let present = board.watches.iter().filter(|fed| fed.stats.absence().is_none());
+    let known = |fed: &&Arc<Fed>| fed.stats.absence().is_none() && fed.plural != in_doubt;
+    let present = board.watches.iter().filter(known);
     Some(present.map(|fed| format!("{}={}", fed.plural, fed.stats.changed())).collect::<Vec<_>>().join(","))
 }
 

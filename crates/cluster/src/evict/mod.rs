@@ -41,6 +41,7 @@ use kube::Client;
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use tokio::time::Instant;
 
 /// Victims of one request that are evicted side by side. After the scheduler's parallelism upstream.
@@ -56,6 +57,9 @@ pub struct Eviction {
     profile: Str,
     what: What,
 }
+
+/// After so long a watch has shown what was done: one that is silent for longer counts as lost.
+const IN_DOUBT: Duration = Duration::from_mins(3);
 
 enum What {
     Evict(WorkerId, EvictRequest),
@@ -109,6 +113,11 @@ impl Evictor {
         for what in std::iter::once(What::Evict(worker, request)).chain(ends) {
             self.queue(Eviction { profile: profile.clone(), what });
         }
+    }
+
+    /// Whether a pod may have been deleted within the last minutes without an answer that said so: the watch may have that still to show.
+    pub fn is_in_doubt(&self) -> bool {
+        self.kit().link.was_given_up_within(IN_DOUBT)
     }
 
     pub fn counters(&self) -> &Counters<EvictResult> {

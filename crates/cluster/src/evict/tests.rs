@@ -522,3 +522,18 @@ async fn marks_that_succeed_do_not_hide_that_deletions_hang() {
     }
     assert!(marks.len() > 2, "{asked:?}");
 }
+
+/// Found by a world: the leader that ended had not seen a deletion whose answer was lost, said that it had seen everything, and the next one
+/// evicted the pod once more.
+#[tokio::test]
+async fn a_deletion_whose_answer_was_lost_leaves_a_doubt() {
+    let script = |asked: Asked| async move {
+        let is_lost = asked.method == "DELETE" && asked.path.contains("/lost");
+        if is_lost { Reply::status(500, "who knows") } else { ok() }
+    };
+    let bench = Bench::start(script).await;
+    assert_eq!(bench.evict(&["v"]).await, EvictionOutcome::Done);
+    assert!(!bench.evictor.is_in_doubt());
+    assert!(matches!(bench.evict(&["lost"]).await, EvictionOutcome::Failed { .. }));
+    assert!(bench.evictor.is_in_doubt());
+}

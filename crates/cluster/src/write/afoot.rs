@@ -20,6 +20,8 @@ struct State {
     /// Writes that were given up since none was in doubt last; the last of them may be carried out until `over`.
     doubtful: usize,
     over: Option<Instant>,
+    /// When a write was given up last.
+    given_up: Option<Instant>,
 }
 
 impl State {
@@ -53,6 +55,11 @@ impl Afoot {
         (state.may_land(now), state.over)
     }
 
+    /// Whether a write was given up within `time`: it may have been carried out, and nobody was told.
+    pub(crate) fn was_given_up_within(&self, time: Duration) -> bool {
+        lock(&self.state).given_up.is_some_and(|at| at.elapsed() <= time)
+    }
+
     /// Waits until there are none, but not beyond `end`. Returns how many there are then. Nothing is sent meanwhile.
     pub(crate) async fn land(&self, end: Instant) -> usize {
         loop {
@@ -78,6 +85,7 @@ impl Drop for Sent<'_> {
             state.may_land(now);
             state.doubtful += 1;
             state.over = Some(now + self.afoot.lands_within);
+            state.given_up = Some(now);
         }
     }
 }

@@ -66,6 +66,11 @@ impl Link {
         given_up + self.limits.lands_within()
     }
 
+    /// See [`Afoot::was_given_up_within`].
+    pub(crate) fn was_given_up_within(&self, time: Duration) -> bool {
+        self.afoot.was_given_up_within(time)
+    }
+
     /// Waits until no write that was sent may be carried out any more, but not beyond `end`. Returns how many may still be.
     pub(crate) async fn land(&self, end: Instant) -> usize {
         self.afoot.land(end).await

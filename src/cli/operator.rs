@@ -43,6 +43,10 @@ pub(super) struct Args {
         action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
     metrics_authorization: bool,
 
+    /// Measure single plugins and serve it as scheduler_plugin_execution_duration_seconds: up to 500 series more for each profile.
+    #[arg(long, env = "BERTH_PLUGIN_METRICS")]
+    plugin_metrics: bool,
+
     /// The namespace of the Lease. All installations of a cluster must agree on it: it keeps two from working at once.
     #[arg(long, value_name = "NAMESPACE", env = "BERTH_LEASE_NAMESPACE", default_value = "kube-system")]
     lease_namespace: String,
@@ -197,6 +201,7 @@ fn flags(args: &Args) -> BTreeMap<String, String> {
         ("log-level", args.log_level.clone()),
         ("metrics-authorization", args.metrics_authorization.to_string()),
         ("namespace-routing", args.namespace_routing.to_string()),
+        ("plugin-metrics", args.plugin_metrics.to_string()),
         ("probe-address", or_none(args.probe_address.map(|address| address.to_string()))),
         ("serve-default-scheduler", args.serve_default_scheduler.to_string()),
         ("state-namespace", or_none(args.state_namespace.clone())),
@@ -226,6 +231,7 @@ fn options(args: Args, logs: Logs) -> Result<Options, TimingError> {
         debug_address: args.debug_address,
         flags,
         metrics_authorization: args.metrics_authorization,
+        plugin_metrics: args.plugin_metrics,
         installation: args.installation.unwrap_or_else(|| state_namespace.clone()),
         state_namespace,
         lease_namespace: args.lease_namespace,

@@ -64,7 +64,7 @@ fn of_workers(scene: &Scene) -> Vec<Row> {
     let hung = WorkerFacts::Hung { since: at(7), started_at: at(5) };
     vec![
         row("serves", &scene.facts(), SERVES),
-        row("paused", &Facts { serving: Some(&paused), ..scene.facts() }, ["Current", "Suspended"]),
+        row("paused", &Facts { serving: Some(&paused), ..scene.facts() }, SERVES),
         row("dry run", &Facts { serving: Some(&dry_run), ..scene.facts() }, SERVES),
         row("is about to pause", &Facts { serving: Some(&paused), ..of(swapping(Mode::Active)) }, GOES_ON),
         row("is about to go on", &of(swapping(Mode::Paused)), GOES_ON),
@@ -235,8 +235,8 @@ fn reasons(rows: &[Row]) -> BTreeSet<String> {
     conditions.map(|c| format!("{}: {}", c["type"].as_str().unwrap(), c["reason"].as_str().unwrap())).collect()
 }
 
-/// The verdicts of both tools on every row.
-fn judge(rows: &[Row]) -> Vec<[String; 2]> {
+/// What both tools say of every row: for each its word, `status`, and its `message`.
+fn judge(rows: &[Row]) -> Vec<Value> {
     let mut judge = Command::new(berth_lab::Upstream::health().unwrap())
         .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/contrib/argocd/health.lua"))
         .stdin(Stdio::piped())
@@ -249,11 +249,12 @@ fn judge(rows: &[Row]) -> Vec<[String; 2]> {
         judge.wait_with_output().unwrap()
     });
     assert!(output.status.success(), "the judge failed; its standard error says why");
-    let said = |line: &str| {
-        let verdict: Value = serde_json::from_str(line).unwrap();
-        ["kstatus", "argocd"].map(|tool| verdict[tool]["status"].as_str().unwrap().to_owned())
-    };
-    String::from_utf8(output.stdout).unwrap().lines().map(said).collect()
+    String::from_utf8(output.stdout).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The words of both tools.
+fn words(said: &Value) -> [&str; 2] {
+    ["kstatus", "argocd"].map(|tool| said[tool]["status"].as_str().unwrap())
 }
 
 #[test]
@@ -272,11 +273,15 @@ fn kstatus_and_argo_cd_judge_the_statuses_of_every_reason_as_documented() {
     assert_eq!(verdicts.len(), rows.len());
     let wrong: Vec<String> = rows
         .iter()
-        .zip(verdicts)
-        .filter(|(row, said)| *said != row.want)
+        .zip(&verdicts)
+        .filter(|(row, said)| words(said) != row.want)
         .map(|(row, said)| {
-            format!("{}: {said:?}, and not {:?}: {:#}", row.name, row.want, row.object["status"]["conditions"])
+            let conditions = &row.object["status"]["conditions"];
+            format!("{}: {:?}, and not {:?}: {conditions:#}", row.name, words(said), row.want)
         })
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    // The word is that of a profile that serves: the text alone tells them apart.
+    let paused = rows.iter().position(|row| row.name == "paused").unwrap();
+    assert_eq!(verdicts[paused]["argocd"]["message"], "spec.mode is Paused: pods stay queued");
 }

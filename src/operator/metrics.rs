@@ -7,7 +7,7 @@ use berth_cluster::lease::{LEASE_NAME, LeaseState};
 use berth_cluster::write::{Counted, Counters};
 use berth_core::ledger::Ledger;
 use berth_core::shadow::{Outcome, ShadowTotals, Skip};
-use berth_core::worker::{ExponentialBuckets, Measures, PreemptionTotals};
+use berth_core::worker::{ExponentialBuckets, Measures, PluginTimes, PreemptionTotals};
 use berth_extender::{Circuit, ExtenderHealth};
 use berth_runtime::{Ended, WorkerView};
 use berth_telemetry::{Exposition, HistogramSnapshot, Logs, Metric, ProcessStats, Samples};
@@ -279,6 +279,12 @@ fn measures(measures: &Measures, profile: (&'static str, &str), samples: &mut Sa
     for (point, status, times) in measures.by_part() {
         let labels = [("extension_point", point), ("status", status), profile];
         seen(Metric::PointDuration, &labels, distribution(times, NANOS), samples);
+    }
+    for (plugin, point, status, times) in measures.by_plugin().into_iter().flat_map(PluginTimes::all) {
+        let labels = [("plugin", plugin), ("extension_point", point), ("status", status), profile];
+        let buckets = times.buckets().map(|(upper, count)| (upper.unwrap_or(f64::INFINITY), count));
+        let times = HistogramSnapshot::of(times.sum() as f64 / NANOS, buckets.collect());
+        samples.histogram(Metric::PluginDuration, &labels, times);
     }
 }
 

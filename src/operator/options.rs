@@ -20,6 +20,8 @@ pub struct Options {
     pub flags: BTreeMap<String, String>,
     /// Whether the API server is asked who may read `/metrics`.
     pub metrics_authorization: bool,
+    /// Whether single plugins are measured.
+    pub plugin_metrics: bool,
     /// One for all installations of a cluster.
     pub lease_namespace: String,
     pub lease_timing: Timing,

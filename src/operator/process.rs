@@ -262,6 +262,9 @@ pub(super) fn assemble(
         let _ = to_engine.set(deliver);
         writers.clone()
     });
+    if options.plugin_metrics {
+        engine.measure_plugins();
+    }
     let _ = ledgers.set(engine.clone());
     Context {
         clients,

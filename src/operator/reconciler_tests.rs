@@ -37,6 +37,7 @@ pub(super) fn options() -> Options {
         debug_address: None,
         flags: BTreeMap::new(),
         metrics_authorization: false,
+        plugin_metrics: false,
         audit_interval: None,
         lease_namespace: "home".to_owned(),
         lease_timing: Timing::default(),

@@ -105,7 +105,8 @@ pub(crate) fn shared() -> &'static Shared {
         install_chart(&plane, &["--set", &protected]);
         let debug = free_address();
         let pages = format!("--debug-address={debug}");
-        let here = ["--extender-allow-http=127.0.0.1", "--extender-allow-host=127.0.0.1", &pages];
+        let measured = "--plugin-metrics";
+        let here = ["--extender-allow-http=127.0.0.1,::1", "--extender-allow-host=127.0.0.1", measured, &pages];
         let operator = serving(&plane, "berth-shared", &here);
         Shared { operator, debug, plane }
     })

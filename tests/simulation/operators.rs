@@ -32,6 +32,7 @@ fn options(replica: usize, process: usize, leaves_out: bool) -> Options {
         debug_address: None,
         flags: BTreeMap::new(),
         metrics_authorization: false,
+        plugin_metrics: false,
         audit_interval: leaves_out.then_some(AUDITED_EVERY),
         lease_namespace: "kube-system".to_owned(),
         lease_timing: Timing::default(),

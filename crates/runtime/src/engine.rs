@@ -15,6 +15,7 @@ use futures::executor::block_on;
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 
@@ -46,6 +47,11 @@ impl Engine {
     /// As [`Self::new`], with workers that live there.
     pub fn with<O: EffectSink>(place: Workers, connect: impl FnOnce(Deliver) -> O) -> Self {
         Self(Shared::connected(place, connect))
+    }
+
+    /// Workers that begin from now on measure single plugins.
+    pub fn measure_plugins(&self) {
+        self.0.measures_plugins.store(true, Ordering::Relaxed);
     }
 
     pub fn clock(&self) -> Clock {
@@ -88,11 +94,9 @@ impl Engine {
         self.0.ledger.try_read(f)
     }
 
-    /// Changes the ledger by what was seen in the cluster, and tells every worker.
+    /// Changes the ledger by what was seen in the cluster. Workers whom that concerns hear of it at once, the others within a second.
     pub fn apply<R>(&self, f: impl FnOnce(&mut Ledger) -> R) -> R {
-        let result = self.0.ledger.write(f);
-        self.0.wake_all();
-        result
+        self.0.apply_to_ledger(f)
     }
 
     /// Wakes every worker: something that it asks about may be different now.

@@ -1,8 +1,10 @@
+use super::attention::Attention;
 use super::mailbox::{Mailbox, Workers};
 use super::pulse::Pulse;
 use super::quarantine::Quarantine;
 use super::seat::{Seat, ShadowView};
 use super::stats::BindStats;
+use berth_core::ledger::News;
 use berth_core::model::{Str, Time};
 use berth_core::profile::CompiledProfile;
 use berth_core::worker::WorkerSnapshot;
@@ -55,6 +57,7 @@ impl WorkerView {
 pub(super) struct WorkerHandle {
     pub(super) name: Str,
     pub(super) mailbox: Arc<Mailbox>,
+    pub(super) attention: Attention,
     pub(super) binds: Arc<BindStats>,
     pub(super) pulse: Pulse,
     pub(super) seat: Seat,
@@ -83,7 +86,7 @@ impl WorkerHandle {
             shadow: None,
         };
         let (mailbox, pulse, quarantine) = (Arc::new(Mailbox::new(place)), Pulse::default(), Mutex::default());
-        Self { name, mailbox, binds, pulse, seat, quarantine, view: Mutex::new(view) }
+        Self { name, mailbox, attention: Attention::default(), binds, pulse, seat, quarantine, view: Mutex::new(view) }
     }
 
     pub(super) fn profile(&self) -> Arc<CompiledProfile> {
@@ -95,6 +98,12 @@ impl WorkerHandle {
         self.quarantine(Quarantine::clear);
         self.seat.set_profile(&profile, now);
         self.update(|view| view.profile = profile);
+    }
+
+    /// Tells the worker of `news`: at once if that concerns it, else late.
+    pub(super) fn tell(&self, news: &News) {
+        let is_due = self.update(|view| self.attention.is_due(news, &view.profile));
+        if is_due { self.mailbox.wake() } else { self.mailbox.wake_late() }
     }
 
     /// Changes or reads the quarantine; the view follows.

@@ -14,6 +14,7 @@
 //! written, and a restart rebuilds it.
 
 mod allowance;
+mod attention;
 mod clock;
 mod engine;
 mod handle;

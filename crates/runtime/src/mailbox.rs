@@ -1,9 +1,11 @@
 //! How others speak to a worker's thread: outcomes, orders, and the word that the ledger moved.
 
+use super::attention::LATE;
 use berth_core::io::Input;
 use berth_core::model::PodKey;
 use berth_core::profile::CompiledProfile;
 use berth_core::worker::PodPage;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use tokio::sync::{Notify, oneshot};
@@ -51,6 +53,22 @@ pub(super) struct Mail {
 struct State {
     mail: Mail,
     woken: bool,
+    /// When the worker is to look at the latest, although nothing concerns it.
+    late: Option<Instant>,
+}
+
+/// How long a worker goes on waiting.
+enum Waits {
+    Not,
+    /// `None`: for ever.
+    Until(Option<Instant>),
+}
+
+impl State {
+    /// As long as nothing is there, and at most until `until`.
+    fn waits(&self, until: Option<Instant>) -> Waits {
+        if self.woken { Waits::Not } else { Waits::Until(until.into_iter().chain(self.late).min()) }
+    }
 }
 
 /// What wakes a worker that waits.
@@ -64,6 +82,8 @@ enum Bell {
 #[derive(Debug)]
 pub(super) struct Mailbox {
     state: Mutex<State>,
+    /// Whether `late` is set, to be read without the lock: that is what most wakes find.
+    is_late: AtomicBool,
     bell: Bell,
 }
 
@@ -73,7 +93,7 @@ impl Mailbox {
             Workers::OnThreads => Bell::Thread(Condvar::new()),
             Workers::OnTasks => Bell::Task(Notify::new()),
         };
-        Self { state: Mutex::default(), bell }
+        Self { state: Mutex::default(), is_late: AtomicBool::new(false), bell }
     }
 
     /// Tells the worker an outcome.
@@ -93,6 +113,20 @@ impl Mailbox {
     /// Says that the ledger moved.
     pub(super) fn wake(&self) {
         self.change(|_| {});
+    }
+
+    /// Says that the ledger moved in a way that does not concern the worker: it looks within [`LATE`], once for all of these.
+    pub(super) fn wake_late(&self) {
+        if self.is_late.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut state = self.lock();
+        if !self.is_late.swap(true, Ordering::Relaxed) {
+            state.late = Some(Instant::now() + LATE);
+            drop(state);
+            // It waits with another end from now on.
+            self.ring();
+        }
     }
 
     /// Gives an order; a newer swap replaces an older one, and nothing replaces a stop.
@@ -115,29 +149,42 @@ impl Mailbox {
             }
         };
         state.woken = false;
+        state.late = None;
+        self.is_late.store(false, Ordering::Relaxed);
         std::mem::take(&mut state.mail)
     }
 
     fn block(&self, posted: &Condvar, until: Option<Instant>) -> MutexGuard<'_, State> {
-        let state = self.lock();
-        let is_empty = |state: &mut State| !state.woken;
-        match until {
-            None => posted.wait_while(state, is_empty).unwrap_or_else(PoisonError::into_inner),
-            Some(until) => {
-                let left = until.saturating_duration_since(Instant::now());
-                posted.wait_timeout_while(state, left, is_empty).unwrap_or_else(PoisonError::into_inner).0
-            }
+        let mut state = self.lock();
+        loop {
+            state = match state.waits(until) {
+                Waits::Not => return state,
+                Waits::Until(None) => posted.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Waits::Until(Some(until)) => {
+                    let left = until.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        return state;
+                    }
+                    posted.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
         }
     }
 
     async fn wait(&self, posted: &Notify, until: Option<Instant>) {
         // A worker with much to do must not keep the thread from those that it waits for.
         tokio::task::yield_now().await;
-        while !self.lock().woken {
-            match until {
-                None => posted.notified().await,
-                Some(until) if tokio::time::timeout_at(until.into(), posted.notified()).await.is_err() => return,
-                Some(_) => {}
+        loop {
+            let waits = self.lock().waits(until);
+            match waits {
+                Waits::Not => return,
+                Waits::Until(None) => posted.notified().await,
+                Waits::Until(Some(until))
+                    if tokio::time::timeout_at(until.into(), posted.notified()).await.is_err() =>
+                {
+                    return;
+                }
+                Waits::Until(Some(_)) => {}
             }
         }
     }
@@ -147,10 +194,14 @@ impl Mailbox {
         f(&mut state);
         if !std::mem::replace(&mut state.woken, true) {
             drop(state);
-            match &self.bell {
-                Bell::Thread(posted) => posted.notify_one(),
-                Bell::Task(posted) => posted.notify_one(),
-            }
+            self.ring();
+        }
+    }
+
+    fn ring(&self) {
+        match &self.bell {
+            Bell::Thread(posted) => posted.notify_one(),
+            Bell::Task(posted) => posted.notify_one(),
         }
     }
 
@@ -207,6 +258,24 @@ mod tests {
         let thread = std::thread::spawn(move || waker.wake());
         block_on(mailbox.take(Some(Instant::now() + Duration::from_mins(1))));
         thread.join().unwrap();
+    }
+
+    #[test]
+    fn what_does_not_concern_a_worker_wakes_it_late_and_once() {
+        let mailbox = Arc::new(Mailbox::new(Workers::OnThreads));
+        let began = Instant::now();
+        let waker = mailbox.clone();
+        let thread = std::thread::spawn(move || (0..10).for_each(|_| waker.wake_late()));
+        block_on(mailbox.take(None));
+        assert!(began.elapsed() >= LATE, "{:?}", began.elapsed());
+        thread.join().unwrap();
+        mailbox.wake_late();
+        mailbox.wake();
+        let began = Instant::now();
+        block_on(mailbox.take(None));
+        assert!(began.elapsed() < LATE, "what concerns it comes at once");
+        block_on(mailbox.take(Some(Instant::now() + 2 * LATE)));
+        assert!(began.elapsed() >= 2 * LATE, "it was told of both");
     }
 
     #[tokio::test(start_paused = true)]

@@ -10,7 +10,7 @@ use super::quarantine::panic_message;
 use super::seat::Following;
 use super::sink::EffectSink;
 use berth_core::io::{AttemptId, Deliver, Input, NominateRequest, WorkerId};
-use berth_core::ledger::{HashKey, Ledger, LedgerAccess, PodState};
+use berth_core::ledger::{HashKey, Ledger, LedgerAccess, News, PodState};
 use berth_core::model::{Pod, Str, Time};
 use berth_core::profile::CompiledProfile;
 use berth_core::shadow::{Binding, Skip};
@@ -46,6 +46,7 @@ pub(super) struct Shared {
     pub(super) seeds: RandomState,
     /// What is left of the time that comparisons may take.
     pub(super) comparing: Allowance,
+    pub(super) measures_plugins: AtomicBool,
 }
 
 /// A profile's worker as the engine keeps it.
@@ -80,6 +81,7 @@ impl Shared {
                 threads: Mutex::default(),
                 seeds,
                 comparing: Allowance::begun(clock.now()),
+                measures_plugins: AtomicBool::new(false),
             }
         })
     }
@@ -114,6 +116,35 @@ impl Shared {
         };
         if let Some(served) = served {
             self.set_served(&right, served);
+        }
+    }
+
+    /// Changes the ledger, and tells the workers: at once whom it concerns.
+    pub(super) fn apply_to_ledger<R>(&self, f: impl FnOnce(&mut Ledger) -> R) -> R {
+        // What came back is told with the rest.
+        self.ledger.take_freed();
+        let (result, news) = self.ledger.write(|ledger| {
+            let result = f(ledger);
+            (result, self.ledger.untold(ledger))
+        });
+        self.tell(&news);
+        result
+    }
+
+    fn tell(&self, news: &News) {
+        if news.is_none() {
+            return;
+        }
+        for running in self.lock().values() {
+            running.handle.tell(news);
+        }
+    }
+
+    /// Tells the workers, if capacity came back since somebody asked last.
+    pub(super) fn tell_freed(&self) {
+        if self.ledger.take_freed() {
+            let news = self.ledger.read(|ledger| self.ledger.untold(ledger));
+            self.tell(&news);
         }
     }
 
@@ -289,6 +320,10 @@ pub(super) struct SharedLedger {
     dead: watch::Sender<Option<String>>,
     /// Whether a write has given capacity back since somebody asked.
     freed: AtomicBool,
+    /// The version after the last write.
+    version: AtomicU64,
+    /// The version up to which workers were told what happened.
+    told: AtomicU64,
     /// How long the lock was held, for reading and for writing.
     reads: Holds,
     writes: Holds,
@@ -302,6 +337,8 @@ impl SharedLedger {
             clock,
             dead: watch::Sender::new(None),
             freed: AtomicBool::new(false),
+            version: AtomicU64::new(0),
+            told: AtomicU64::new(0),
             reads: Holds::since(now),
             writes: Holds::since(now),
         }
@@ -337,9 +374,20 @@ impl SharedLedger {
         poisoned.into_inner()
     }
 
-    /// Whether capacity came back since the last call: then every worker is to be woken, by whoever asks first.
+    /// Whether capacity came back since the last call: then workers are to be told, by whoever asks first.
     pub(super) fn take_freed(&self) -> bool {
-        self.freed.load(Ordering::Relaxed) && self.freed.swap(false, Ordering::Relaxed)
+        self.freed.load(Ordering::Relaxed) && self.freed.swap(false, Ordering::AcqRel)
+    }
+
+    /// What happened that nobody was told of, whoever did it: the caller tells it. `ledger` is what this lock guards.
+    fn untold(&self, ledger: &Ledger) -> News {
+        let told = self.told.fetch_max(ledger.version(), Ordering::Relaxed);
+        News::since(ledger.log(), told)
+    }
+
+    /// The version after the last write, without a lock.
+    pub(super) fn version(&self) -> u64 {
+        self.version.load(Ordering::SeqCst)
     }
 
     /// How long the lock was held, by what for.
@@ -409,8 +457,10 @@ impl LedgerAccess for SharedLedger {
             // The guard is dropped on the way and poisons the lock.
             resume_unwind(panic)
         });
+        self.version.store(ledger.version(), Ordering::SeqCst);
+        // Whoever finds this finds the version as well.
         if ledger.log().freed() != before {
-            self.freed.store(true, Ordering::Relaxed);
+            self.freed.store(true, Ordering::Release);
         }
         drop(ledger);
         self.writes.record(began.elapsed());
@@ -466,6 +516,7 @@ impl Drop for Share {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use berth_core::ledger::Kinds;
 
     #[test]
     fn every_hold_of_the_lock_is_counted() {
@@ -474,6 +525,24 @@ mod tests {
         ledger.write(|_| ());
         ledger.read(|_| ());
         assert_eq!(ledger.holds().map(|(what, holds)| (what, holds.count)), [("read", 2), ("write", 1)]);
+    }
+
+    #[test]
+    fn what_a_worker_wrote_is_told_with_what_happens_next() {
+        let ledger = SharedLedger::new(&HashKey::default(), Clock::start());
+        let node = |name: &str| berth_core::testing::node(name, 1_000, 1 << 30, 10);
+        let told = |ledger: &SharedLedger| {
+            ledger.write(|table| {
+                table.apply_pod(berth_core::testing::pending_pod("ns", "of-another"));
+                ledger.untold(table)
+            })
+        };
+        ledger.write(|table| table.apply_node(&node("n")));
+        assert!(told(&ledger).concerns(Kinds::OTHER, &[]), "the node was told of by nobody");
+        assert!(ledger.read(|table| ledger.untold(table)).is_none());
+        ledger.write(|table| table.delete_pod("uid-of-another"));
+        let news = told(&ledger);
+        assert!(!news.is_none() && !news.concerns(Kinds::OTHER, &[]), "{news:?}");
     }
 
     /// While one task waits for the ledger, which somebody holds for long, the others of its thread go on.

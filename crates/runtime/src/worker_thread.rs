@@ -7,17 +7,21 @@ use super::quarantine::{Suspicion, panic_message};
 use super::shared::{Share, Shared};
 use berth_core::cycle::Laps;
 use berth_core::io::{AttemptId, Effect, Input, Paused};
-use berth_core::ledger::LedgerAccess;
+use berth_core::ledger::{Kinds, LedgerAccess};
 use berth_core::model::Pod;
 use berth_core::worker::{Choice, Next, SlowAttempt, Worker};
 use futures::FutureExt;
 use std::hash::BuildHasher;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// How often a worker's numbers are published at most: people and scrapes look at them, nothing decides by them.
 const PUBLISH_EVERY: Duration = Duration::from_secs(1);
+
+/// As [`PUBLISH_EVERY`] where no pod waits any more: nothing is about to change, and people see that it is done.
+const PUBLISH_DONE_EVERY: Duration = Duration::from_millis(200);
 
 /// First pause before a worker that panicked is started again; it doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -146,6 +150,8 @@ struct WorkerThread {
     /// The effect that is being handed over.
     handing: Option<Handing>,
     published: Option<Instant>,
+    /// When it was looked last for an attempt to be logged.
+    logged: Option<Instant>,
 }
 
 impl WorkerThread {
@@ -153,6 +159,9 @@ impl WorkerThread {
         let mut worker = Worker::new(handle.profile(), shared.seeds.hash_one(&*handle.name));
         worker.set_unix_us_at_zero(shared.clock.unix_us_at_zero());
         worker.quarantine(handle.quarantine(|quarantine| quarantine.held().cloned().collect::<Vec<_>>()));
+        if shared.measures_plugins.load(Ordering::Relaxed) {
+            worker.measure_plugins();
+        }
         let share = shared.shares.join();
         Self {
             shared,
@@ -164,6 +173,7 @@ impl WorkerThread {
             effects: Vec::new(),
             handing: None,
             published: None,
+            logged: None,
         }
     }
 
@@ -237,18 +247,17 @@ impl WorkerThread {
             let revoked = self.shared.revoke_paused(&self.in_flight);
             self.tell_revoked(revoked);
         }
-        if self.shared.ledger.take_freed() {
-            // What this step gave up may be what others wait for, and pods of this worker: it had followed the log by then.
-            self.shared.wake_all();
-        }
         let (unacknowledged, followed) = (self.in_flight.unacknowledged(), self.worker.followed());
+        let has_more = self.say_what_concerns_it(followed.unwrap_or_default());
+        // What this step gave up may be what others wait for, and pods of this worker: it had followed the log by then.
+        self.shared.tell_freed();
         self.handle.update(|view| {
             view.unacknowledged = unacknowledged;
             view.followed = followed;
         });
         self.share.set_busy(unacknowledged > 0 || matches!(next, Next::Now));
         let publish_at = self.publish();
-        if !self.inputs.is_empty() {
+        if has_more || !self.inputs.is_empty() {
             return Some(Instant::now());
         }
         let at = match next {
@@ -259,6 +268,13 @@ impl WorkerThread {
         self.handle.seat.rest(self.shared.clock.now());
         let at = at.into_iter().chain(self.worker.rests_at()).chain(self.handle.seat.rests_at()).min();
         at.map(|time| self.shared.clock.instant(time)).into_iter().chain(publish_at).min()
+    }
+
+    /// Says of what the worker has to hear at once. Whether it has to look again: something happened that it was not told of, since it did
+    /// not concern the worker as it was before.
+    fn say_what_concerns_it(&self, followed: u64) -> bool {
+        let is_more = self.handle.attention.set(self.worker.interest(), followed);
+        is_more && self.shared.ledger.version() != followed
     }
 
     /// Hands over the effects in order. If that panics, those that were not handed over are left in the list and in `handing`.
@@ -314,10 +330,14 @@ impl WorkerThread {
     /// Publishes if it is time; otherwise says when it will be.
     fn publish(&mut self) -> Option<Instant> {
         let now = Instant::now();
-        if let Some(due) = self.published.map(|last| last + PUBLISH_EVERY).filter(|due| *due > now) {
+        let every = if self.worker.interest() == Kinds::NONE { PUBLISH_DONE_EVERY } else { PUBLISH_EVERY };
+        if let Some(due) = self.published.map(|last| last + every).filter(|due| *due > now) {
             return Some(due);
         }
-        self.log_slowest();
+        if self.logged.is_none_or(|last| last + PUBLISH_EVERY <= now) {
+            self.logged = Some(now);
+            self.log_slowest();
+        }
         let snapshot = Arc::new(self.worker.snapshot(&self.shared.ledger));
         self.handle.update(|view| view.snapshot = Some(snapshot));
         self.published = Some(now);

@@ -72,6 +72,9 @@ metrics! {
     PointDuration: Histogram, "scheduler_framework_extension_point_duration_seconds", "`extension_point` = `PreFilter`, `Filter`, `PostFilter`, `Score`, `Reserve`, `PreBind`, `Bind`; `status` = `Success`, `Unschedulable`, `Error`; `profile`",
         "How long the parts of attempts took, by extension point and status",
         "how long the parts of attempts took. `PreFilter`, `Filter` and `Score` (PreScore included) are measured in one attempt of ten, the others in each; `Filter` is the search over all nodes that were looked at. `Reserve` is the commit to the common table, `Bind` the time until the answer is known";
+    PluginDuration: Histogram, "scheduler_plugin_execution_duration_seconds", "`plugin`; `extension_point` = `PreFilter`, `PostFilter`, `Score`, `PreBind`, `Bind`; `status` = `Success`, `Skip`, `Unschedulable`, `Error`; `profile`",
+        "How long single plugins took, where --plugin-metrics asks for it",
+        "how long single plugins took, with `--plugin-metrics` (the chart's `operator.pluginMetrics`) alone: in one attempt of ten those that look beyond a node's own row (VolumeBinding with its kin, the Policy era's MaxVolumeCount, PodTopologySpread, InterPodAffinity, SelectorSpread, CheckServiceAffinity), each with all nodes at once; in each attempt DefaultPreemption, the writes of VolumeBinding and DefaultBinder. All filters and scores of a row are one function of some 50 ns, of which a clock would measure the clock";
     PluginEvaluations: Counter, "scheduler_plugin_evaluation_total", "`plugin`; `extension_point` = `PreFilter`, `Filter`, `PreScore`, `Score`; `profile`",
         "How often plugins were asked, by plugin and extension point",
         "how often plugins were asked: filters and scores once for each node that an attempt looked at, though most answers are kept from earlier attempts. A plugin that has nothing to do for a pod is counted as well, which kube-scheduler leaves out";
@@ -140,7 +143,7 @@ metrics! {
         "pods that are held because the worker failed twice while it tried them; the log names them";
     WorkerLag: Gauge, "berth_worker_lag_changes", "`profile`",
         "Changes of the table of nodes and pods that the profile's worker has not followed yet",
-        "changes of the table of nodes and pods that the worker has not followed yet: 0 or a few at rest. It grows for as long as a step takes, and while a worker that failed is not started again";
+        "changes of the table of nodes and pods that the worker has not followed yet: 0 at rest, and less than a second's where nothing concerns the worker. It grows for as long as a step takes, and while a worker that failed is not started again";
     OldestPending: Gauge, "berth_oldest_pending_seconds", "`profile`",
         "How long the profile's oldest pending pod has waited",
         "how long the oldest pending pod has waited since it was created, gated ones left out; 0 if none waits";

@@ -1,4 +1,5 @@
 use crate::model::Time;
+use crate::plugins::{PluginLaps, PluginWatch};
 use std::ops::Add;
 use std::time::Duration;
 
@@ -9,6 +10,20 @@ pub struct Laps {
     pub filter: Duration,
     /// PreScore included.
     pub score: Duration,
+    /// Single plugins' parts of that, if they were told apart.
+    pub plugins: PluginLaps,
+}
+
+impl Laps {
+    pub(super) fn end_pre_filter(&mut self, watch: &mut Stopwatch<'_>, plugins: &mut PluginWatch<'_>) {
+        self.pre_filter += watch.lap();
+        self.plugins = self.plugins + plugins.take();
+    }
+
+    pub(super) fn end_score(&mut self, watch: &mut Stopwatch<'_>, plugins: &mut PluginWatch<'_>) {
+        self.score += watch.lap();
+        self.plugins = self.plugins + plugins.take();
+    }
 }
 
 impl Add for Laps {
@@ -19,6 +34,7 @@ impl Add for Laps {
             pre_filter: self.pre_filter + other.pre_filter,
             filter: self.filter + other.filter,
             score: self.score + other.score,
+            plugins: self.plugins + other.plugins,
         }
     }
 }

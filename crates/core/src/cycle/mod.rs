@@ -45,4 +45,4 @@ pub(crate) use non_row_checks::NodeScan;
 pub use probe::{Obstacle, fitting, obstacles};
 #[cfg(test)]
 pub(crate) use rows::JUDGED;
-pub use search::{Decision, Scheduler};
+pub use search::{Decision, Measuring, Scheduler};

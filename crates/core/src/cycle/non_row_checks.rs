@@ -2,8 +2,8 @@ use super::rows::CachedRows;
 use crate::ledger::{Ledger, NodeId, VolumePlan};
 use crate::model::{Pod, Str};
 use crate::plugins::{
-    Overlay, Plugin, PluginContext, PreFilterRefusal, Relations, ResolvedPod, Stop, Tables, Verdict, Work, cost_on,
-    filter, filter_under, fits_under, node_affinity,
+    Overlay, Plugin, PluginContext, PluginWatch, PreFilterRefusal, Relations, ResolvedPod, Stop, Tables, Verdict, Work,
+    cost_on, filter, filter_under, fits_under, node_affinity,
 };
 use rustc_hash::FxHashMap;
 
@@ -29,9 +29,10 @@ pub(super) fn prepare<'t>(
     pod: &Pod,
     resolved: &'t ResolvedPod,
     work: &mut Work,
+    watch: &mut PluginWatch<'_>,
 ) -> Result<NonRowChecks<'t>, Stop> {
     let named = named(cx, pod)?;
-    let relations = tables.pre_filter(cx, pod, resolved, work)?;
+    let relations = tables.pre_filter(cx, pod, resolved, work, watch)?;
     Ok(NonRowChecks { cx, resolved, named, nominated: nominated(cx.ledger, pod), relations })
 }
 

@@ -8,7 +8,7 @@ use crate::model::{
     Attachable, InlineDisk, Labels, PersistentVolumeClaim, Pod, PodVolume, PodVolumes, Service, SpreadConstraint, Str,
     Toleration, TolerationOperator, VolumeAttachment,
 };
-use crate::plugins::{Cause, Overlay, Plugin, PluginContext, ResolvedPod, Tables, Verdict, Work};
+use crate::plugins::{Cause, Overlay, Plugin, PluginContext, PluginWatch, ResolvedPod, Tables, Verdict, Work};
 use crate::profile::CompiledProfile;
 use crate::volume_testing::{bound, csi, csi_node, named};
 use std::collections::BTreeMap;
@@ -25,8 +25,8 @@ fn verdict(
 ) -> Option<Verdict> {
     let resolved = ResolvedPod::new(profile, ledger, &pod.shape);
     let mut tables = Tables::default();
-    let checks =
-        prepare(PluginContext { profile, ledger }, &mut tables, pod, &resolved, &mut Work::unbounded()).ok()?;
+    let cx = PluginContext { profile, ledger };
+    let checks = prepare(cx, &mut tables, pod, &resolved, &mut Work::unbounded(), &mut PluginWatch::off()).ok()?;
     let skips = !checks.has_pod_affinity() && overlay.added.iter().any(|p| !p.shape.anti_affinity.is_empty());
     (!skips).then(|| checks.judge_under(node, overlay))
 }

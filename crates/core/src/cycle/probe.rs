@@ -5,7 +5,8 @@ use super::non_row_checks::prepare;
 use crate::ledger::{Ledger, NodeId};
 use crate::model::{Pod, Str};
 use crate::plugins::{
-    Cause, Code, Plugin, PluginContext, PluginSet, PreFilterRefusal, ResolvedPod, Stop, Tables, Verdict, Work,
+    Cause, Code, Plugin, PluginContext, PluginSet, PluginWatch, PreFilterRefusal, ResolvedPod, Stop, Tables, Verdict,
+    Work,
 };
 use crate::profile::CompiledProfile;
 
@@ -41,7 +42,7 @@ pub(super) fn candidates(profile: &CompiledProfile, ledger: &Ledger) -> Vec<Node
 
 pub(super) fn look(cx: PluginContext<'_>, pod: &Pod, resolved: &ResolvedPod, nodes: &[NodeId]) -> Result<Look, Stop> {
     let mut tables = Tables::default();
-    let checks = prepare(cx, &mut tables, pod, resolved, &mut Work::unbounded())?;
+    let checks = prepare(cx, &mut tables, pod, resolved, &mut Work::unbounded(), &mut PluginWatch::off())?;
     let verdict = |node: NodeId| {
         if checks.is_left(node) { checks.judge_fresh(node) } else { Verdict::unresolvable(Cause::NotNamed) }
     };

@@ -1,6 +1,8 @@
 use super::class::Class;
 use crate::ledger::NodeId;
-use crate::plugins::{PluginContext, Stop, Tables, Work, default_normalize, reverse_normalize};
+use crate::plugins::{
+    PluginContext, PluginPart, PluginWatch, Stop, Tables, Work, default_normalize, reverse_normalize,
+};
 use crate::profile::Score;
 
 /// Buffers for the scores of one attempt, kept so that none allocates.
@@ -20,6 +22,7 @@ impl Scorer {
         tables: &mut Tables,
         feasible: &mut [(NodeId, i64)],
         work: &mut Work,
+        watch: &mut PluginWatch<'_>,
     ) -> Result<(), Stop> {
         if feasible.len() < 2 {
             return Ok(());
@@ -28,14 +31,29 @@ impl Scorer {
         // The scores that look beyond the row.
         self.nodes.clear();
         self.nodes.extend(feasible.iter().map(|(node, _)| *node));
+        watch.begin();
         for (score, weight) in &cx.profile.scores {
-            if tables.score(*score, cx, &class.resolved, &self.nodes, &mut self.scores, work)? {
+            let scored = tables.score(*score, cx, &class.resolved, &self.nodes, &mut self.scores, work);
+            if let Some(part) = part_of(*score) {
+                watch.end(part, !matches!(scored, Ok(false)));
+            }
+            if scored? {
                 for ((_, total), normalised) in feasible.iter_mut().zip(&self.scores) {
                     *total += weight * normalised;
                 }
             }
         }
         Ok(())
+    }
+}
+
+/// The part of an attempt that the score is, if it looks beyond rows.
+const fn part_of(score: Score) -> Option<PluginPart> {
+    match score {
+        Score::PodTopologySpread => Some(PluginPart::ScoreSpread),
+        Score::InterPodAffinity => Some(PluginPart::ScoreAffinity),
+        Score::SelectorSpread => Some(PluginPart::ScoreSelectorSpread),
+        _ => None,
     }
 }
 

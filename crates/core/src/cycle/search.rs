@@ -12,7 +12,9 @@ use super::rows::CachedRows;
 use super::score::Scorer;
 use crate::ledger::{Ledger, NodeId, Proposal, VolumePlan};
 use crate::model::{Pod, PodShape, Str, Time};
-use crate::plugins::{Cause, ImageWorths, PluginContext, PluginSet, ResolvedPod, Stop, Tables, Work, cost_on, filter};
+use crate::plugins::{
+    Cause, ImageWorths, PluginContext, PluginSet, PluginWatch, ResolvedPod, Stop, Tables, Work, cost_on, filter,
+};
 use crate::profile::CompiledProfile;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,8 +37,15 @@ struct SearchFrom<'a> {
     nominated: Option<&'a Str>,
     /// What extenders have reported so far.
     messages: Messages,
-    /// Tells the time to an attempt that is measured. Nothing is decided by it.
-    clock: Option<&'a dyn Fn() -> Time>,
+    clock: Option<Measuring<'a>>,
+}
+
+/// Tells the time to an attempt that is measured. Nothing is decided by it.
+#[derive(Clone, Copy)]
+pub struct Measuring<'a> {
+    pub now: &'a dyn Fn() -> Time,
+    /// Whether single plugins are told apart.
+    pub by_plugin: bool,
 }
 
 impl<'a> SearchFrom<'a> {
@@ -186,7 +195,7 @@ impl Scheduler {
         ledger: &Ledger,
         pod: &Arc<Pod>,
         work: &mut Work,
-        clock: Option<&dyn Fn() -> Time>,
+        clock: Option<Measuring<'_>>,
     ) -> Option<Decision> {
         self.search_within(ledger, pod, work, SearchFrom { clock, ..SearchFrom::first(pod) })
     }
@@ -231,7 +240,7 @@ impl Scheduler {
         about: SearchFrom<'_>,
     ) -> Result<Decision, Stop> {
         let SearchFrom { nominated, messages, clock } = about;
-        let mut watch = Stopwatch::start(clock);
+        let (mut watch, mut plugins) = watches(clock);
         self.used = true;
         self.feasible.clear();
         let total = self.candidates(ledger).len();
@@ -240,8 +249,8 @@ impl Scheduler {
         }
         let cx = PluginContext { profile: &self.profile, ledger };
         let class = self.classes.for_look(cx, &pod.shape, std::mem::take(&mut self.unfinished));
-        let checks = prepare(cx, &mut self.tables, pod, &class.resolved, work);
-        self.laps.pre_filter += watch.lap();
+        let checks = prepare(cx, &mut self.tables, pod, &class.resolved, work, &mut plugins);
+        self.laps.end_pre_filter(&mut watch, &mut plugins);
         let checks = checks?;
 
         if let Some(node) = nominated.and_then(|name| try_nominated(&checks, &mut class.rows, name)) {
@@ -276,8 +285,8 @@ impl Scheduler {
             }
         }
         let placing = Placing::after(checks);
-        let scored = self.scorer.add_normalised(cx, class, &mut self.tables, &mut self.feasible, work);
-        self.laps.score += watch.lap();
+        let scored = self.scorer.add_normalised(cx, class, &mut self.tables, &mut self.feasible, work, &mut plugins);
+        self.laps.end_score(&mut watch, &mut plugins);
         scored?;
         self.evaluations.scored(self.feasible.len());
         let chosen = choose(&self.feasible, &mut self.rng);
@@ -293,7 +302,8 @@ impl Scheduler {
         self.used = true;
         let cx = PluginContext { profile: &self.profile, ledger };
         let resolved = ResolvedPod::new(cx.profile, ledger, &pod.shape);
-        let checks = prepare(cx, &mut self.tables, pod, &resolved, &mut Work::of_one_hold()).ok()?;
+        let (mut work, mut watch) = (Work::of_one_hold(), PluginWatch::off());
+        let checks = prepare(cx, &mut self.tables, pod, &resolved, &mut work, &mut watch).ok()?;
         checks.judge_fresh(node).fits().then(|| checks.volume_plan(node))
     }
 
@@ -324,7 +334,7 @@ impl Scheduler {
         self.candidates(ledger);
         let cx = PluginContext { profile: &self.profile, ledger };
         let Class { resolved, rows, .. } = self.classes.again(cx, &pod.shape);
-        let checks = prepare(cx, &mut self.tables, pod, resolved, work)?;
+        let checks = prepare(cx, &mut self.tables, pod, resolved, work, &mut PluginWatch::off())?;
         Ok((NodeScan { checks, rows, nodes: &self.nodes }, &mut self.rng))
     }
 }
@@ -341,6 +351,12 @@ impl Decision {
             stop => Self::Failed(stop.into_text()),
         }
     }
+}
+
+/// What measures the parts of a search, and single plugins.
+fn watches(clock: Option<Measuring<'_>>) -> (Stopwatch<'_>, PluginWatch<'_>) {
+    let of_plugins = clock.filter(|clock| clock.by_plugin).map(|clock| clock.now);
+    (Stopwatch::start(clock.map(|clock| clock.now)), PluginWatch::of(of_plugins))
 }
 
 /// The nominated node, if it is one of the profile's and fits.

@@ -252,6 +252,12 @@ impl ChangeLog {
         Ok(self.entries.range(skip..).zip(cursor + 1..).map(|(entry, version)| (version, &entry.change)))
     }
 
+    /// The version from which on the newer half of the kept changes goes; 0 as long as all are kept.
+    pub(super) fn newer_half(&self) -> u64 {
+        let kept = self.entries.len() as u64;
+        if kept == self.version { 0 } else { self.version - kept / 2 }
+    }
+
     /// The version of the last change that gave capacity back on some node, 0 before the first: others may have waited for it.
     pub fn freed(&self) -> u64 {
         self.freed

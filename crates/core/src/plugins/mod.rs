@@ -31,6 +31,7 @@ pub(crate) mod volume_binding;
 mod volume_restrictions;
 mod volume_zone;
 pub(crate) mod volumes;
+mod watch;
 mod work;
 
 pub use crate::model::{Cause, Plugin, PluginSet};
@@ -40,6 +41,8 @@ pub(crate) use overlay::Overlay;
 pub(crate) use resolved_pod::{ImageWorths, ResolvedPod, image_worths};
 pub use verdict::{Code, PreFilterRefusal, Verdict};
 pub(crate) use verdict::{Stop, VOLUME_TEXTS, lacking_text, volume_text};
+pub(crate) use watch::PluginWatch;
+pub use watch::{PluginLaps, PluginPart};
 pub use work::Work;
 
 use crate::ledger::{Change, NodeAspects, NodeId, NodeTable, VolumeChange, VolumePlan};
@@ -196,23 +199,24 @@ impl Tables {
         pod: &Pod,
         resolved: &ResolvedPod,
         work: &mut Work,
+        watch: &mut PluginWatch<'_>,
     ) -> Result<Relations<'t>, Stop> {
+        watch.begin();
         let kept = &self.volumes;
         let mut known = kept.borrow_mut();
         known.begin(cx.ledger, pod);
-        let volumes = volumes::Attempt::prepare(cx, pod, &mut known.sought, work)?;
+        let volumes = volumes::Attempt::prepare(cx, pod, &mut known.sought, work);
+        let volumes = watch.end_of(PluginPart::Volumes, volumes)?;
         known.see_use(volumes.as_ref().is_some_and(volumes::Attempt::is_in_use));
         drop(known);
         let disks = max_volume_count::State::prepare(cx, pod);
         let looks_at_volumes = volumes.is_some() || disks.is_some();
-        Ok(Relations {
-            volumes,
-            spread: self.spread.prepare(cx, resolved, work)?,
-            affinity: self.affinity.prepare(cx, resolved, work)?,
-            services: service_affinity::Attempt::prepare(cx, resolved),
-            disks,
-            kept: looks_at_volumes.then_some(kept),
-        })
+        watch.end(PluginPart::Disks, disks.is_some());
+        let spread = watch.end_of(PluginPart::Spread, self.spread.prepare(cx, resolved, work))?;
+        let affinity = watch.end_of(PluginPart::Affinity, self.affinity.prepare(cx, resolved, work))?;
+        let services = service_affinity::Attempt::prepare(cx, resolved);
+        watch.end(PluginPart::ServiceAffinity, services.is_some());
+        Ok(Relations { volumes, spread, affinity, services, disks, kept: looks_at_volumes.then_some(kept) })
     }
 
     /// The normalised scores (0 to 100) of a relational score, one for each of the `feasible` nodes, into `out`.
@@ -394,6 +398,10 @@ pub(crate) const ROW_FILTERS: PluginSet = PluginSet::of(Plugin::NodeUnschedulabl
     .with(Plugin::CheckNodeDiskPressure)
     .with(Plugin::CheckNodePIDPressure);
 
+/// The plugins that refuse a pod for want of others on nodes.
+pub(crate) const HELPED_BY_PLACED: [Plugin; 3] =
+    [Plugin::InterPodAffinity, Plugin::PodTopologySpread, Plugin::CheckServiceAffinity];
+
 /// The plugins whose refusals `change` may lift. `inside`: the change is on a node that the profile places on, or on none.
 fn helped_by(change: &Change, inside: bool) -> PluginSet {
     use Plugin::{CheckServiceAffinity, InterPodAffinity, NodePorts, NodeResourcesFit, PodTopologySpread};
@@ -412,7 +420,7 @@ fn helped_by(change: &Change, inside: bool) -> PluginSet {
         }
         // A placed pod can be the one that another's affinity asks for, or raise the count of the emptiest domain.
         Change::PodPlaced { .. } | Change::Regrouped { .. } => {
-            add(&[InterPodAffinity, PodTopologySpread, CheckServiceAffinity]);
+            add(&HELPED_BY_PLACED);
         }
         Change::Resized { before, after, .. } if inside && shrank(before, after) => add(&[NodeResourcesFit]),
         Change::NominationEnded { .. } => {

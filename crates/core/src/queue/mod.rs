@@ -134,6 +134,11 @@ impl Queue {
         &self.incoming
     }
 
+    /// Whether no pod is queued; a popped one is not.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     pub fn get(&self, uid: &str) -> Option<&Arc<Pod>> {
         self.entries.get(uid).map(|entry| &entry.pod)
     }

@@ -7,11 +7,11 @@ use super::known_refusals::KnownRefusal;
 use super::measures::{Ended, Part};
 use super::preemption::{PostFilter, Unfinished};
 use super::{Binding, Step, Worker};
-use crate::cycle::{Decision, Diagnosis, NoFit};
+use crate::cycle::{Decision, Diagnosis, Measuring, NoFit};
 use crate::io::{AttemptId, BindRequest, Effect, NominatedNode, Refusal, RefusalReason, RefusalText};
 use crate::ledger::{Committed, Conflict, Ledger, LedgerAccess, PodState, Proposal};
 use crate::limits::{COMMIT_RETRIES, HOLDS_PER_LOOK};
-use crate::model::{Pod, Str, Time};
+use crate::model::{Pod, Str};
 use crate::plugins::{PluginSet, Work};
 use crate::queue::{Parked, Ticket};
 use std::any::Any;
@@ -121,7 +121,7 @@ impl Worker {
         if let Some(known) = self.known_refusal(step, attempt.ticket.pod()) {
             return self.refuse_again(step, attempt.ticket, known);
         }
-        let sampled = self.is_sampled();
+        let (sampled, by_plugin) = (self.is_sampled(), self.measures.tells_plugins_apart());
         self.notes.begin_attempt();
         let mut looks = 0;
         while attempt.conflicts <= COMMIT_RETRIES {
@@ -132,7 +132,8 @@ impl Worker {
             let decide = |ledger: &_, work: &mut _| {
                 looks += 1;
                 // One hold is a millisecond at most. Whoever needs more may become slow, and the log has the parts of slow attempts.
-                let clock = (sampled || looks > 1).then_some(&clock as &dyn Fn() -> Time);
+                let clock =
+                    (sampled || looks > 1).then_some(Measuring { now: &clock, by_plugin: sampled && by_plugin });
                 scheduler.decide_within(ledger, pod, work, clock)
             };
             let Some((decision, version)) = look(step.ledger, heaviest, decide) else {

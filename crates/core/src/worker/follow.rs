@@ -3,11 +3,11 @@ use super::attempt::{HeaviestLook, look_on};
 use super::{ForeignBind, Step, Worker};
 use crate::cycle::Hold;
 use crate::io::{NominatedNode, Refusal};
-use crate::ledger::{Change, Ledger, LedgerAccess, NodeAspects, NodeId, PodState, oldest_first};
+use crate::ledger::{Change, Kinds, Ledger, LedgerAccess, NodeAspects, NodeId, PodState, oldest_first};
 use crate::limits::{CHANGES_PER_HOLD, PARKED_PODS_PER_HOLD, UNKNOWN_FIELDS_NAMED};
 use crate::model::{ClaimKey, Pod, QueueEvent, Str, Time};
 use crate::plugins::hints::{Helped, Hints, Reach};
-use crate::plugins::{PluginSet, claim_matters_to};
+use crate::plugins::{HELPED_BY_PLACED, PluginSet, claim_matters_to};
 use crate::profile::{CompiledProfile, Mode, NamespaceAccess};
 use crate::queue::{Entry, Group, Parked, Wake};
 use rustc_hash::FxHashSet;
@@ -104,12 +104,37 @@ impl Worker {
         }
     }
 
+    /// Whether no pod of the profile waits, or is on its way to a node: what happens to others changes nothing here. A pod that comes is
+    /// tried with what is true then.
+    fn waits_for_nothing(&self) -> bool {
+        self.queue.is_empty() && self.popped.is_empty() && self.binding.is_empty() && self.preemptions.is_idle()
+    }
+
+    /// The kinds of changes that it has to hear of at once, besides those of pods that it serves. It may be told of others late.
+    pub fn interest(&self) -> Kinds {
+        if self.waits_for_nothing() {
+            return Kinds::NONE;
+        }
+        if self.volumes.len() > 0 || self.parked.len() > 0 || !self.preemptions.is_idle() {
+            return Kinds::ALL;
+        }
+        let refused_by = self.queue.refused_by_plugin();
+        let waits_for_placed = HELPED_BY_PLACED.iter().any(|plugin| refused_by[*plugin as usize] > 0);
+        if waits_for_placed { Kinds::PLACED | Kinds::OTHER } else { Kinds::OTHER }
+    }
+
     /// Takes up the next changes of the log, as many as one hold of the lock may. The last part has those up to version `until`.
     fn follow_part(&mut self, step: &mut Step<'_, Ledger>, followed: &mut Followed, until: u64) -> Part {
         let ledger = step.ledger;
         let Some(Ok(changes)) = self.cursor.map(|cursor| ledger.log().since(cursor)) else { return Part::Gap };
         let mut last = self.cursor.unwrap_or_default();
+        // A pod that comes in this part is taken up with all that this part has: nothing is written while it is read.
+        let only_own = self.reads_only_own && self.waits_for_nothing();
         for (version, change) in changes.take(CHANGES_PER_HOLD) {
+            last = version;
+            if only_own && change.scheduler().is_none_or(|scheduler| !self.profile().serves(scheduler)) {
+                continue;
+            }
             self.volumes.note(change);
             self.parked.note_change(change);
             self.preemptions.note(change);
@@ -123,7 +148,6 @@ impl Worker {
             let inside = self.is_inside(change, ledger);
             followed.helps |= self.hints.note(version, change, inside);
             followed.helps |= self.follow_one(step, change);
-            last = version;
         }
         self.cursor = Some(last);
         if last < until { Part::More } else { Part::Last }

@@ -5,6 +5,7 @@
 //! before it ended.
 
 use super::exponential_buckets::ExponentialBuckets;
+use super::plugin_times::PluginTimes;
 use super::{Step, Worker};
 use crate::cycle::{Decision, Laps};
 use crate::ledger::LedgerAccess;
@@ -82,6 +83,8 @@ pub struct Measures {
     by_ending: [AttemptTimes; RESULTS.len()],
     until_bound: [SliTimes; ATTEMPT_LABELS.len()],
     by_part: [PointTimes; PARTS.len()],
+    /// If somebody asked for them.
+    by_plugin: Option<Box<PluginTimes>>,
     decided: u64,
     /// When the time was read last.
     last: Time,
@@ -103,6 +106,15 @@ impl Measures {
         PARTS.into_iter().zip(&self.by_part).map(|((point, status), times)| (point, status, times))
     }
 
+    /// Times of single plugins, if they are told apart.
+    pub fn by_plugin(&self) -> Option<&PluginTimes> {
+        self.by_plugin.as_deref()
+    }
+
+    pub(super) fn tells_plugins_apart(&self) -> bool {
+        self.by_plugin.is_some()
+    }
+
     /// One of everything that can be measured: for tests of how much that is.
     pub fn of_everything() -> Self {
         let mut all = Self::default();
@@ -118,6 +130,17 @@ impl Measures {
 
     pub(super) fn part(&mut self, part: Part, took: Duration) {
         self.by_part[part as usize].record(nanos(took));
+        // An extender may bind: see `Worker::measure_binder`.
+        if !matches!(part, Part::Bind | Part::BindFailed) {
+            self.plugin_part(part, took);
+        }
+    }
+
+    fn plugin_part(&mut self, part: Part, took: Duration) {
+        if let Some(plugins) = &mut self.by_plugin {
+            let (point, status) = PARTS[part as usize];
+            plugins.record_point(point, status, took);
+        }
     }
 
     /// A bind has ended, with the pod bound.
@@ -140,6 +163,9 @@ impl Measures {
             Decision::NoFit(_) => Part::FilterRefused,
             Decision::NoNodes | Decision::Failed(_) => return,
         };
+        if let Some(plugins) = &mut self.by_plugin {
+            plugins.record(&laps.plugins);
+        }
         self.part(Part::PreFilter, laps.pre_filter);
         self.part(filtered, laps.filter);
         if matches!(decision, Decision::Place(_)) {
@@ -157,6 +183,18 @@ impl Worker {
     pub(super) fn lap<L: LedgerAccess>(&mut self, step: &Step<'_, L>) -> Time {
         self.measures.last = step.now.max(step.ledger.elapsed());
         self.measures.last
+    }
+
+    /// Tells single plugins apart in the attempts that are measured in all their parts, and in what is measured of each.
+    pub fn measure_plugins(&mut self) {
+        self.measures.by_plugin.get_or_insert_default();
+    }
+
+    /// A bind has ended: notes it for DefaultBinder, where no extender was to bind.
+    pub(super) fn measure_binder(&mut self, part: Part, ticket: &Ticket, now: Time) {
+        if self.measures.tells_plugins_apart() && self.profile().binder_of(ticket.pod()).is_none() {
+            self.measures.plugin_part(part, now.since(ticket.part_began()));
+        }
     }
 
     /// When the time was read last: what ended then is followed by what begins now.

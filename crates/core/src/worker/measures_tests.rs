@@ -96,6 +96,42 @@ fn one_attempt_of_ten_is_measured_in_all_its_parts() {
 }
 
 #[test]
+fn single_plugins_are_measured_where_somebody_asks_for_it() {
+    for asked in [false, true] {
+        let ticking = ticking(1);
+        ticking.write(|ledger| {
+            for name in ["n1", "n2"] {
+                ledger.apply_node(&node(name, 100_000, 1 << 30, 100));
+            }
+            for i in 0..20 {
+                ledger.apply_pod(pod(&format!("p{i}"), shape_of(1, 1)));
+            }
+            ledger.apply_pod(pod("too-large", shape_of(200_000, 1)));
+        });
+        let mut worker = Worker::new(Arc::new(CompiledProfile::default_preset("test")), 1);
+        if asked {
+            worker.measure_plugins();
+        }
+        worker.step(Time::ZERO, &mut Vec::new(), &ticking, &mut Vec::new());
+        let measures = worker.snapshot(&ticking).measures;
+        let all = measures.by_plugin().into_iter().flat_map(PluginTimes::all);
+        let found: Vec<_> = all.map(|(plugin, point, status, times)| (plugin, point, status, times.sum())).collect();
+        let millis = 1_000_000;
+        let want = [
+            ("VolumeBinding", "PreFilter", "Skip", 2 * millis),
+            ("MaxVolumeCount", "PreFilter", "Skip", 2 * millis),
+            ("PodTopologySpread", "PreFilter", "Skip", 2 * millis),
+            ("InterPodAffinity", "PreFilter", "Skip", 2 * millis),
+            ("CheckServiceAffinity", "PreFilter", "Skip", 2 * millis),
+            ("PodTopologySpread", "Score", "Skip", 2 * millis),
+            ("InterPodAffinity", "Score", "Skip", 2 * millis),
+            ("DefaultPreemption", "PostFilter", "Unschedulable", millis),
+        ];
+        assert_eq!(found, if asked { &want[..] } else { &[] });
+    }
+}
+
+#[test]
 fn the_log_is_told_of_slow_attempts_and_of_choices_where_it_wants_them() {
     let ticking = ticking(60);
     ticking.write(|ledger| {

@@ -32,6 +32,8 @@ mod follow;
 mod hold_tests;
 #[cfg(test)]
 mod idle_tests;
+#[cfg(test)]
+mod interest_tests;
 mod known_refusals;
 #[cfg(test)]
 mod known_refusals_tests;
@@ -47,6 +49,7 @@ mod notes;
 mod outcome;
 #[cfg(test)]
 mod pause_tests;
+mod plugin_times;
 mod preemption;
 #[cfg(test)]
 mod preemption_limit_tests;
@@ -84,6 +87,7 @@ pub use exponential_buckets::ExponentialBuckets;
 pub use listing::{ListedPod, PodPage};
 pub use measures::Measures;
 pub use notes::{Choice, SlowAttempt};
+pub use plugin_times::PluginTimes;
 pub use snapshot::{ForeignBind, PreemptionTotals, Storm, TopReason, Totals, WorkerSnapshot};
 
 use crate::io::{
@@ -112,9 +116,9 @@ use window::Window;
 pub enum Next {
     /// At once: it has more to do.
     Now,
-    /// At this time, or as soon as the ledger changes or an input comes.
+    /// At this time, or as soon as something happens that [concerns](Worker::interest) it or an input comes.
     At(Time),
-    /// When the ledger changes or an input comes.
+    /// When something happens that concerns it or an input comes.
     Idle,
 }
 
@@ -155,6 +159,8 @@ pub struct Worker {
     hints: Hints,
     /// The version up to which the change log has been followed; none before the first look.
     cursor: Option<u64>,
+    /// Whether what happens to others is passed over while nothing waits; a test has a worker that reads all of it.
+    reads_only_own: bool,
     binding: FxHashMap<AttemptId, Binding>,
     /// The uids of popped pods whose attempt waits for a bind, for claims or for extenders.
     popped: FxHashSet<Str>,
@@ -193,6 +199,7 @@ impl Worker {
             arms: Arms::new(profile, seed),
             hints: Hints::default(),
             cursor: None,
+            reads_only_own: true,
             binding: FxHashMap::default(),
             popped: FxHashSet::default(),
             unknown_binds: 0,

@@ -56,12 +56,14 @@ impl Worker {
             BindOutcome::Bound => {
                 self.totals.scheduled += 1;
                 self.measures.bound(&ticket, step.now);
+                self.measure_binder(Part::Bind, &ticket, step.now);
                 self.count_placed(step.now, &ticket);
                 self.queue.done(ticket);
             }
             BindOutcome::PodDeleted | BindOutcome::BoundElsewhere { .. } => self.queue.done(ticket),
             BindOutcome::Refused { message, .. } => {
                 self.measures.part(Part::BindFailed, step.now.since(ticket.part_began()));
+                self.measure_binder(Part::BindFailed, &ticket, step.now);
                 self.bind_failed(step, ticket, &format!("binding rejected: {message}"), NominatedNode::Clear);
             }
             BindOutcome::Unknown => {}

@@ -155,6 +155,11 @@ impl PendingPreemptions {
         self.histories.contains_key(uid)
     }
 
+    /// Whether nothing is being asked for, and no pod waits for the end of victims.
+    pub(super) fn is_idle(&self) -> bool {
+        self.open.is_empty() && self.gated.is_empty()
+    }
+
     /// Whether the pod `uid` is gated: evictions are being asked for.
     pub(super) fn gates(&self, uid: &str) -> bool {
         self.gated.contains(uid)

@@ -14,10 +14,14 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 /// Draws clusters in which labels and terms decide more than capacity does.
-struct Draw(Rng);
+pub(super) struct Draw(Rng);
 
 impl Draw {
-    fn below(&mut self, bound: u64) -> u64 {
+    pub(super) fn seeded(seed: u64) -> Self {
+        Self(Rng::seeded(seed))
+    }
+
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
         self.0.below(bound)
     }
 
@@ -46,7 +50,7 @@ impl Draw {
         }
     }
 
-    fn pod(&mut self, name: &str) -> Pod {
+    pub(super) fn pod(&mut self, name: &str) -> Pod {
         let mut asks = labelled(self.pick(&["app=web", "app=db"])).of(self.pick(&["default", "default", "x"]));
         for _ in 0..self.below(3) {
             let term = self.term();
@@ -65,7 +69,7 @@ impl Draw {
     }
 
     /// One change of the cluster, by anyone but the worker.
-    fn event(&mut self, ledger: &mut Ledger, placed: &mut Vec<Pod>, serial: &mut u64) {
+    pub(super) fn event(&mut self, ledger: &mut Ledger, placed: &mut Vec<Pod>, serial: &mut u64) {
         let anyone = |draw: &mut Self, of: &[Pod]| (!of.is_empty()).then(|| draw.below(of.len() as u64) as usize);
         *serial += 1;
         match self.below(12) {
@@ -157,7 +161,7 @@ fn settle(worker: &mut Worker, ledger: &RefCell<Ledger>, now: Time, placed: &mut
 fn a_pod_that_waits_when_all_is_quiet_fits_nowhere_141354() {
     let mut refused = 0;
     for seed in 0..400 {
-        let mut draw = Draw(Rng::seeded(seed));
+        let mut draw = Draw::seeded(seed);
         let ledger = RefCell::new(Ledger::new());
         ledger.borrow_mut().apply_node(&node("n0", 1000, 0, 20));
         let mut worker = without_a_sweep(seed);

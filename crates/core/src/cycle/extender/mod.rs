@@ -27,7 +27,7 @@ use super::search::{Decision, Placing, Scheduler};
 use crate::extender::{ExtenderError, ExtenderQuestion, ExtenderReply};
 use crate::ledger::{Conflict, Ledger, NodeId};
 use crate::model::{Pod, Str};
-use crate::plugins::{Code, Plugin, PluginContext, Stop, Work};
+use crate::plugins::{Code, Plugin, PluginContext, PluginWatch, Stop, Work};
 use crate::profile::{CompiledProfile, Extender, ExtenderSet, OnFailure};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -257,7 +257,7 @@ impl Scheduler {
         self.used = true;
         let cx = PluginContext { profile: &self.profile, ledger };
         let class = self.classes.for_look(cx, &pod.shape, std::mem::take(&mut self.unfinished));
-        let checks = prepare(cx, &mut self.tables, pod, &class.resolved, work)?;
+        let checks = prepare(cx, &mut self.tables, pod, &class.resolved, work, &mut PluginWatch::off())?;
         self.feasible.clear();
         let mut bonuses = Vec::with_capacity(state.left.len());
         for left in state.left.iter().filter(|left| is_there(cx, left)) {
@@ -275,7 +275,7 @@ impl Scheduler {
             return Ok(Err(Conflict::NoLongerFits));
         }
         let placing = Placing::after(checks);
-        self.scorer.add_normalised(cx, class, &mut self.tables, &mut self.feasible, work)?;
+        self.scorer.add_normalised(cx, class, &mut self.tables, &mut self.feasible, work, &mut PluginWatch::off())?;
         self.evaluations.scored(self.feasible.len());
         for ((_, total), bonus) in self.feasible.iter_mut().zip(&bonuses) {
             *total = clamped(i128::from(*total).saturating_add(*bonus));

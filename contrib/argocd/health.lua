@@ -21,9 +21,7 @@ end
 if reconciling ~= nil and reconciling.status == "True" then
   return {status = "Progressing", message = ready.message}
 end
-if ready.reason == "Paused" then
-  return {status = "Suspended", message = ready.message}
-end
+-- True is also what is paused or in a dry run, as its spec asks, and the message says so: Suspended would hold up sync waves.
 if ready.status == "True" then
   return {status = "Healthy", message = ready.message}
 end

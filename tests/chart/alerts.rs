@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use berth_lab::promtool;
 
-use super::monitoring::{alerts, field};
+use super::monitoring::{WITH_ALERTS, alerts, field};
 use super::{rendered, repository, text, yaml};
 
 /// A directory with the rules of the chart with `args`, as the file that Prometheus reads: JSON is YAML.
@@ -31,11 +31,8 @@ fn cases() -> Vec<String> {
 #[test]
 fn promtool_finds_nothing_in_the_rules() {
     let every = repository("charts/berth/ci/every-value.yaml");
-    for (name, args) in [
-        ("rules", ["--set", "metrics.prometheusRule.enabled=true"]),
-        ("rules-of-every-value", ["-f", every.to_str().unwrap()]),
-    ] {
-        let directory = rules(name, &args);
+    for (name, args) in [("rules", WITH_ALERTS), ("rules-of-every-value", &["-f", every.to_str().unwrap()][..])] {
+        let directory = rules(name, args);
         let checked =
             promtool(&directory, &["check", "rules", "--lint=all", "--lint-fatal", "rules.yaml"], None).unwrap();
         assert!(checked.success, "{name}: {}{}", checked.stdout, checked.stderr);
@@ -44,7 +41,7 @@ fn promtool_finds_nothing_in_the_rules() {
 
 #[test]
 fn alerts_fire_when_they_should_and_only_then() {
-    let directory = rules("alerts", &["--set", "metrics.prometheusRule.enabled=true"]);
+    let directory = rules("alerts", WITH_ALERTS);
     let cases = cases();
     for name in &cases {
         fs::copy(repository("tests/chart/alerts").join(name), directory.join(name)).unwrap();

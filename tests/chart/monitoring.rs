@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use berth_telemetry::{Kind, Metric};
 use serde_json::{Value, json};
 
-use super::{object, rendered, text, yaml};
+use super::{object, rendered, template, text, yaml};
 
 /// Whether an object with these labels is selected.
 fn selects(selector: &Value, labels: &Value) -> bool {
@@ -38,9 +38,15 @@ fn monitors_find_the_metrics() {
     assert!(rendered(&[]).iter().all(|object| !object["apiVersion"].as_str().unwrap().contains("monitoring")));
 }
 
+/// The address of the runbooks, without which there are no alerts.
+pub(super) const RUNBOOKS: &str = "metrics.prometheusRule.runbookUrl=https://example.com/berth/docs";
+
+/// The values that make the alerts.
+pub(super) const WITH_ALERTS: &[&str] = &["--set", "metrics.prometheusRule.enabled=true", "--set", RUNBOOKS];
+
 /// The alerts of the PrometheusRule.
 pub(super) fn alerts() -> Vec<Value> {
-    let objects = rendered(&["--set", "metrics.prometheusRule.enabled=true"]);
+    let objects = rendered(WITH_ALERTS);
     object(&objects, "PrometheusRule", "berth")["spec"]["groups"][0]["rules"].as_array().unwrap().clone()
 }
 
@@ -63,8 +69,8 @@ fn each_alert_has_a_runbook_and_each_runbook_an_alert() {
     assert_eq!(names, sections, "alerts of charts/berth/files/alerts.yaml, and sections of docs/alerts.md");
     for alert in &alerts {
         let name = field(alert, "/alert");
-        // A heading's anchor is its text in lower case.
-        let anchor = format!("docs/alerts.md#{}", name.to_lowercase());
+        // A heading's anchor is its text in lower case, and the names are those of the headings.
+        let anchor = format!("https://example.com/berth/docs/alerts.md#{}", name.to_lowercase());
         assert_eq!(field(alert, "/annotations/runbook_url"), anchor);
         assert!(["critical", "warning", "info"].contains(&field(alert, "/labels/severity")), "{name}");
         let section = page.split("\n## ").find(|section| section.starts_with(&format!("{name}\n"))).unwrap();
@@ -72,6 +78,27 @@ fn each_alert_has_a_runbook_and_each_runbook_an_alert() {
             assert!(section.contains(part), "docs/alerts.md: {name} has no {part}");
         }
     }
+}
+
+/// From Alertmanager a relative address opens nothing.
+#[test]
+fn alerts_without_an_address_for_their_runbooks_are_refused() {
+    let enabled = "metrics.prometheusRule.enabled=true";
+    for unset in [enabled, &format!("{enabled},metrics.prometheusRule.runbookUrl=")] {
+        let outcome = template(&["--set", unset]);
+        assert!(!outcome.success, "--set {unset} was accepted");
+        for part in ["metrics.prometheusRule.runbookUrl must be set", "docs/ of Berth's repository", "/alerts.md#"] {
+            assert!(outcome.stderr.contains(part), "--set {unset}: no {part} in {}", outcome.stderr);
+        }
+    }
+    for relative in ["docs", "/docs", "//example.com/docs", "example.com/docs", "ftp://example.com/docs", "https://"] {
+        let set = format!("metrics.prometheusRule.runbookUrl={relative}");
+        let outcome = template(&["--set", &set]);
+        assert!(!outcome.success, "--set {set} was accepted");
+        let named = outcome.stderr.contains("runbookUrl") && outcome.stderr.contains("does not match pattern");
+        assert!(named, "--set {set}: {}", outcome.stderr);
+    }
+    assert!(template(&[]).success, "without alerts no address is needed");
 }
 
 /// The series that an expression names.

@@ -69,7 +69,8 @@ const SETS: [(&str, &[&str]); 23] = [
         &[
             "--set",
             "metrics.podMonitor.enabled=true,metrics.serviceMonitor.enabled=true,\
-        metrics.prometheusRule.enabled=true,dashboards.enabled=true",
+        metrics.prometheusRule.enabled=true,metrics.prometheusRule.runbookUrl=https://example.com/berth/docs,\
+        dashboards.enabled=true",
         ],
     ),
     (

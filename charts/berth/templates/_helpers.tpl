@@ -113,6 +113,16 @@ berth.scheduling.berth.dev
 {{- end -}}
 {{- end -}}
 
+{{/* Where the runbooks are, without a slash at its end. From Alertmanager a relative address opens nothing, and no other is known here. */}}
+{{- define "berth.runbookUrl" -}}
+{{- with .Values.metrics.prometheusRule -}}
+{{- if not .runbookUrl -}}
+{{- fail "metrics.prometheusRule.runbookUrl must be set while metrics.prometheusRule.enabled is true: give the http:// or https:// address at which you publish or mirror the folder docs/ of Berth's repository, or your Git host shows it, such as https://example.com/berth/docs; each alert's runbook_url is that address with /alerts.md#… and leads to its section there" -}}
+{{- end -}}
+{{- .runbookUrl | trimSuffix "/" -}}
+{{- end -}}
+{{- end -}}
+
 {{/* The part that all admission policies share: they concern the operator's account alone. */}}
 {{- define "berth.policyOfAccount" -}}
 failurePolicy: Fail

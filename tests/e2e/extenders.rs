@@ -139,6 +139,17 @@ fn plain_http_takes_an_option_and_the_refusal_says_which() {
 }
 
 #[test]
+fn an_extender_at_an_address_of_ipv6_is_asked_and_its_profile_binds() {
+    let options = ExtenderOptions { address: Some("[::1]:0"), ..ExtenderOptions::default() };
+    let (world, extender) = asking("ext-six", 2, &options, |_| {});
+    assert!(extender.url.starts_with("http://[::1]:"), "{}", extender.url);
+    extender.rule(&json!({"refused": {"ext-six-0": "no gpu"}})).unwrap();
+    world.pod("a", "100m", |_| {});
+    assert_eq!(world.bound("a"), "1");
+    world.reason("ExtendersHealthy", "AllHealthy");
+}
+
+#[test]
 fn a_slow_extender_of_one_profile_costs_another_nothing() {
     let (world, extender) = plain("ext-slow", 1, |_| {});
     extender.rule(&json!({"delay": "60s"})).unwrap();

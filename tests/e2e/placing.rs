@@ -1,5 +1,7 @@
 //! The main job: pods land where filters (predicates) and scores (priorities) say, and whoever waits is told why.
 
+use std::time::Instant;
+
 use berth_lab::{Api, Patch};
 use serde_json::{Value, json};
 
@@ -46,6 +48,31 @@ fn a_profile_becomes_ready_and_its_columns_tell_how_it_goes() {
     assert_eq!((&*healthy, &*reason), ("False", "Backlog"));
     // A backlog is not the profile's fault.
     assert_eq!(condition(&world.profile_now(), "Ready").unwrap().0, "True");
+}
+
+/// Says how late the status was, of which tests have no limit but a generous one: what else runs here is not known.
+#[test]
+fn the_status_tells_of_bound_pods_soon_after() {
+    let world = World::with("told", &json!({}), 4);
+    let mut late = Vec::new();
+    for round in 1..=5 {
+        for i in 0..40 {
+            world.pod(&format!("pod-{round}-{i}"), "50m", |_| {});
+        }
+        for i in 0..40 {
+            world.bound(&format!("pod-{round}-{i}"));
+        }
+        let bound = Instant::now();
+        let told = || {
+            let status = &world.profile_now()["status"];
+            // One more pod settled the world.
+            let all = status["totals"]["scheduled"] == 1 + 40 * round && status["pods"]["pending"] == 0;
+            Ok(all.then_some(()))
+        };
+        world.plane.wait_for("a status with all pods", LATER, told).unwrap();
+        late.push(bound.elapsed());
+    }
+    eprintln!("the status came so long after the last of 40 pods was seen bound: {late:.1?}");
 }
 
 #[test]

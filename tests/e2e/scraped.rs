@@ -11,16 +11,20 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use berth_lab::{ControlPlane, Extender, ExtenderOptions, NodeSpec, Operator, Options, Prometheus, promtool};
 use serde_json::{Value, json};
 
-use crate::LATER;
-use crate::cluster::{HOME, install_chart, namespace, serving};
-use crate::objects::{PROFILES, pod, pod_path, profile, wait_bound, wait_refused};
+use crate::cluster::{HOME, free_address, install_chart, namespace, serving};
+use crate::objects::{PROFILES, bind, pod, pod_path, profile, wait_bound, wait_refused};
 use crate::preemption::class;
+use crate::refused::{CLUSTER_ROLE, restore, withdraw};
+use crate::{LATER, SOON};
 
 /// Series of which upstream's queries find nothing, beside those that kube-scheduler does not serve either (see `names`).
 const NOT_IN_GO: &str = "go_goroutines";
 
-/// Selectors of upstream's queries that find something only after the API server has answered so.
-const SOMETIMES: [&str; 3] = [r#"code=~"3..""#, r#"code=~"4..""#, r#"code=~"5..""#];
+/// The selector of upstream's query that finds something only after the API server has answered so, which it never does in this run.
+const REDIRECTED: &str = r#"code=~"3..""#;
+
+/// Path of the webhooks that the API server asks whether it may write.
+const WEBHOOKS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 
 /// What Grafana would fill in for its variables: all of each, and a window for rates of many scrapes.
 const VARIABLES: [(&str, &str); 5] =
@@ -55,7 +59,8 @@ fn upstreams_rules() -> Value {
 /// The groups that the chart's PrometheusRule has, likewise.
 fn our_rules(plane: &ControlPlane) -> Value {
     let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("charts/berth");
-    let values = ["--set", "metrics.prometheusRule.enabled=true", "--show-only", "templates/prometheusrule.yaml"];
+    let values = "metrics.prometheusRule.enabled=true,metrics.prometheusRule.runbookUrl=https://example.com/berth/docs";
+    let values = ["--set", values, "--show-only", "templates/prometheusrule.yaml"];
     let args = ["template", "berth", chart.to_str().unwrap(), "--namespace", HOME];
     let rule: Value = serde_saphyr::from_str(&plane.helm(&[&args[..], &values].concat()).unwrap()).unwrap();
     rule["spec"].clone()
@@ -146,6 +151,38 @@ impl Scraped {
         crowd.iter().chain([&name("fits"), &name("high")]).for_each(|name| self.delete(name));
     }
 
+    /// Has the API server refuse an event, for want of the right (403), and fail at a bind, whose webhook nobody answers for (500); mends both.
+    fn refuse_and_fail(&self) {
+        let rules = withdraw(&self.plane, CLUSTER_ROLE, "create", "events");
+        self.make("untold", "100m", |_| {});
+        wait_bound(&self.plane, BATCH, "untold");
+        self.wait_answered("403");
+        restore(&self.plane, CLUSTER_ROLE, &rules);
+
+        self.plane.api.post(WEBHOOKS, &unanswered_for_binds()).unwrap();
+        // The API server knows of it a moment later. No pod is needed: it is asked before.
+        let is_asked = || Ok((bind(&self.plane.api, BATCH, "nobody", "node-0").status == 500).then_some(()));
+        self.plane.wait_for("the webhook to be asked", SOON, is_asked).unwrap();
+        self.make("doubtful", "100m", |_| {});
+        self.wait_answered("500");
+        self.plane.api.delete(&format!("{WEBHOOKS}/unanswered"), None).unwrap();
+        wait_bound(&self.plane, BATCH, "doubtful");
+        for name in ["untold", "doubtful"] {
+            self.delete(name);
+        }
+    }
+
+    /// Waits until the operator has counted an answer of the API server with this code.
+    fn wait_answered(&self, code: &str) {
+        let label = format!("code=\"{code}\"");
+        let is_one = |line: &str| line.starts_with("rest_client_requests_total{") && line.contains(&label);
+        let counted = || {
+            let (_, page) = self.operator.page_as("/metrics", Some(&self.token))?;
+            Ok(page.lines().any(is_one).then_some(()))
+        };
+        self.plane.wait_for(&format!("an answer {code}"), SOON, counted).unwrap();
+    }
+
     /// The series that a query finds at each second of the run, or at every `step` seconds; variables are filled in as Grafana
     /// does.
     fn range(&self, query: &str, step: u32) -> Vec<Value> {
@@ -163,18 +200,35 @@ impl Scraped {
     }
 }
 
+/// A webhook for binds at an address where nobody listens.
+fn unanswered_for_binds() -> Value {
+    json!({
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "unanswered"},
+        "webhooks": [{
+            "name": "unanswered.example.com",
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "None",
+            "failurePolicy": "Fail",
+            "clientConfig": {"url": format!("https://{}/", free_address())},
+            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods/binding"]}],
+        }],
+    })
+}
+
 /// A query without variables.
 fn filled(query: &str) -> String {
     VARIABLES.iter().fold(query.to_owned(), |query, (variable, value)| query.replace(variable, value))
 }
 
-/// The queries of upstream's dashboard, of any answer of the API server.
+/// The queries of upstream's dashboard, but for that on redirections.
 fn upstreams_panels() -> Vec<String> {
     let upstreams = upstreams();
     let panels = upstreams["dashboard"].as_object().unwrap().values();
     let queries = panels.flat_map(|queries| queries.as_array().unwrap());
     let queries = queries.map(|query| query.as_str().unwrap().to_owned());
-    queries.filter(|query| !SOMETIMES.iter().any(|one| query.contains(one))).collect()
+    queries.filter(|query| !query.contains(REDIRECTED)).collect()
 }
 
 /// The series that upstream's rules record.
@@ -207,6 +261,7 @@ fn our_dashboard_and_upstreams_find_their_series_and_all_rules_are_evaluated() {
     assert!(ours.len() > 30 && upstreams.len() > 9 && records.len() == 9, "{ours:?} {upstreams:?} {records:?}");
 
     let picture = std::env::var_os("BERTH_DASHBOARD");
+    scraped.refuse_and_fail();
     let mut left: Vec<String> = ours.into_iter().chain(upstreams).chain(records).collect();
     let mut rounds = 0;
     let (began, pictured) = (Instant::now(), picture.as_ref().map_or(Duration::ZERO, |_| PICTURED));

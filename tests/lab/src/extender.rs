@@ -18,6 +18,8 @@ const READY_LIMIT: Duration = Duration::from_mins(1);
 /// How to start an extender. The default speaks plain text, keeps its requests and cannot bind.
 #[derive(Debug, Clone, Default)]
 pub struct ExtenderOptions<'a> {
+    /// Where it listens, if not on a free port of `127.0.0.1`: `[::1]:0`.
+    pub address: Option<&'a str>,
     /// Certificate and private key to serve TLS with.
     pub tls: Option<(&'a Path, &'a Path)>,
     /// Authorities of client certificates: with them one is required.
@@ -33,7 +35,7 @@ pub struct ExtenderOptions<'a> {
 pub struct Extender {
     /// The process.
     pub process: Managed,
-    /// Where it listens, as `127.0.0.1:PORT`.
+    /// Where it listens, as `127.0.0.1:PORT` or `[::1]:PORT`.
     pub address: String,
     /// What callers put before a verb: `http://…` or `https://…`, without a slash at its end.
     pub url: String,
@@ -44,6 +46,9 @@ impl ControlPlane {
     /// Starts an extender and waits until it listens. Builds it first if need be.
     pub fn start_extender(&self, name: &str, options: &ExtenderOptions<'_>) -> Result<Extender> {
         let mut command = Command::new(built("--extender")?);
+        if let Some(address) = options.address {
+            command.arg("--address").arg(address);
+        }
         if let Some((certificate, key)) = options.tls {
             command.arg("--cert").arg(certificate).arg("--key").arg(key);
         }

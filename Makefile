@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help prerequisites build test test-ui pictures e2e-minor soak mutants hostile faults long-run hand-over commands shadow fuzz conformance lint actionlint deny fmt demo upstream bench bench-e2e crds chart dist image clean
+.PHONY: help prerequisites build test test-ui test-image pictures e2e-minor soak mutants hostile faults long-run hand-over commands shadow fuzz conformance lint actionlint deny fmt demo upstream bench bench-e2e crds chart dist image clean
 
 CRD := crds/scheduling.berth.dev_schedulerprofiles.yaml
 ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
@@ -28,6 +28,12 @@ test: prerequisites ## run all tests, those on a real control plane included
 test-ui: prerequisites ## the page of --html in a real Chromium; PICTURES=folder keeps screenshots, TIMES=1 makes the bounds on times count
 	@chromium=$$(hack/chromium.sh) && BERTH_CHROMIUM=$$chromium BERTH_UI_PICTURES=$(PICTURES) BERTH_UI_TIMES=$(TIMES) \
 	  cargo test --workspace --locked --test ui -- --ignored --nocapture --test-threads=1
+
+# The debug binary has its turn in `make test`. What is built here is what hack/image.sh and hack/dist.sh build.
+test-image: prerequisites ## what `make test` tries of the image, with the binary that `make image` and `make dist` package (needs apt-get)
+	cargo build --profile dist --locked --bin berth
+	@BERTH_IMAGE_BINARY=$$(realpath "$${CARGO_TARGET_DIR:-target}/dist/berth") \
+	  cargo test --workspace --locked --no-fail-fast --test image
 
 pictures: prerequisites ## draw what docs/pictures holds: the tables of docs/benchmarks.md, the dashboard of a real run, and screenshots of the page (needs Chromium)
 	@hack/pictures.sh

@@ -13,4 +13,5 @@ need go "install Go 1.26 or newer: https://go.dev/dl (builds the real control pl
 need make "install make with the system's packages, e.g. apt-get install make"
 need openssl "install openssl with the system's packages, e.g. apt-get install openssl"
 need flock "install util-linux with the system's packages, e.g. apt-get install util-linux"
+need taskset "install util-linux with the system's packages, e.g. apt-get install util-linux"
 exit "$missing"

@@ -1,6 +1,9 @@
 //! What the house rules say that a linter does not: rings, sizes, and pages that must follow the code.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[path = "tidy/dependencies.rs"]
+mod dependencies;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -413,34 +416,19 @@ fn workflows_call_targets_of_the_makefile() {
     assert!(seen > 5, "{seen} targets; are they called in another way now?");
 }
 
-/// Whether an SPDX expression can be met by these licences. Parentheses stand around alternatives alone, as in all that we use.
-fn is_met(expression: &str, allowed: &BTreeSet<&str>) -> bool {
-    let plain = expression.replace('/', " OR ").replace(['(', ')'], "");
-    plain.split(" AND ").all(|part| part.split(" OR ").any(|licence| allowed.contains(licence)))
-}
-
-/// The part of `make deny` that needs neither cargo-deny nor a network.
+/// What is measured is a release build. What is packaged is the same but for its symbols, and `make test-image` looks at just that.
 #[test]
-fn every_crate_has_a_licence_that_is_allowed() {
-    let policy = page("deny.toml");
-    let (_, list) = policy.split_once("\nallow = [").unwrap();
-    let list = list.split(']').next().unwrap();
-    let allowed: BTreeSet<&str> = list.split('"').skip(1).step_by(2).collect();
-    let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-    let output = std::process::Command::new(env!("CARGO"))
-        .args(["metadata", "--format-version=1", "--locked", "--offline", "--filter-platform", &platform])
-        .current_dir(root())
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    for package in metadata["packages"].as_array().unwrap() {
-        let (name, licence) = (package["name"].as_str().unwrap(), package["license"].as_str().unwrap_or("none"));
-        let exception = format!("crate = \"{name}\", allow = [\"{licence}\"]");
-        assert!(
-            is_met(licence, &allowed) || policy.contains(&exception),
-            "deny.toml does not allow {licence} of {name}"
-        );
+fn what_is_packaged_is_what_is_measured() {
+    let profile = "\n[profile.dist]\ninherits = \"release\"\nstrip = \"none\"\n\n";
+    assert!(page("Cargo.toml").contains(profile), "Cargo.toml: more than symbols tells dist from release");
+    for (file, build) in [
+        ("hack/image.sh", "cargo build --profile dist --locked --bin berth\n"),
+        ("hack/dist.sh", "\nprofile=${BERTH_DIST_PROFILE:-dist}\n"),
+        ("hack/dist.sh", "cargo build --profile \"$profile\" --locked --bin berth\n"),
+        ("Makefile", "\tcargo build --profile dist --locked --bin berth\n"),
+        ("Makefile", "\tcargo build --release --locked --bin berth\n"),
+    ] {
+        assert!(page(file).contains(build), "{file} has no line {build}");
     }
 }
 

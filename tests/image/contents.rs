@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::{BERTH, Image, folder, json_of, ran, repository};
+use super::{Image, berth, folder, json_of, ran, repository};
 
 /// Every file below `root`, links left out.
 fn files(root: &Path) -> Vec<PathBuf> {
@@ -66,7 +66,7 @@ fn the_binary_is_the_one_of_a_release_and_its_symbols_are_in_a_file_of_their_own
     let root = image.unpacked("image-binary");
     // As hack/dist.sh does.
     let parted = folder("image-parted");
-    ran(repository().join("hack/symbols.sh"), &[BERTH, parted.to_str().unwrap()]);
+    ran(repository().join("hack/symbols.sh"), &[&berth(), parted.to_str().unwrap()]);
     for (ours, theirs) in [(root.join("berth"), "berth"), (image.folder.join("berth.debug"), "berth.debug")] {
         ran("cmp", &[ours.to_str().unwrap(), parted.join(theirs).to_str().unwrap()]);
     }

@@ -1,4 +1,4 @@
-//! The operator under a CPU limit, as a container has one.
+//! The operator under a CPU limit, as a container has one, and with some of the cores to itself.
 
 use std::fs;
 use std::net::TcpListener;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use berth_lab::{Managed, wait_for};
 use serde_json::json;
 
-use super::{BERTH, folder, left_out};
+use super::{berth, folder, left_out};
 
 /// Microseconds of processor time per period that a limit is counted in.
 const PERIOD: u32 = 100_000;
@@ -44,20 +44,17 @@ impl Group {
     }
 }
 
-/// An operator in a group, with an API server that takes connections and never answers.
-fn operator(name: &str, group: Option<&Group>, server: &TcpListener) -> Managed {
+/// An operator with an API server that takes connections and never answers, started by a shell: `start` is what stands before its
+/// command, and ends with `exec`, so that it is the process that is looked at.
+fn operator(name: &str, start: &str, server: &TcpListener) -> Managed {
     let dir = folder(name);
     let cluster = json!({"name": "c", "cluster": {"server": format!("http://{}", server.local_addr().unwrap())}});
     let context = json!({"name": "c", "context": {"cluster": "c", "user": "c"}});
     let kubeconfig = json!({"apiVersion": "v1", "kind": "Config", "current-context": "c", "clusters": [cluster],
         "contexts": [context], "users": [{"name": "c", "user": {}}]});
     fs::write(dir.join("kubeconfig"), kubeconfig.to_string()).unwrap();
-    let joins = match group {
-        Some(group) => format!("echo $$ > {}/cgroup.procs && ", group.0.display()),
-        None => String::new(),
-    };
     let mut command = Command::new("sh");
-    command.args(["-c", &format!("{joins}exec \"$0\" \"$@\""), BERTH, "operator", "--kubeconfig"]);
+    command.args(["-c", &format!("{start} \"$0\" \"$@\""), &berth(), "operator", "--kubeconfig"]);
     command.arg(dir.join("kubeconfig")).args(["--http-address=127.0.0.1:0", "--log-level=debug"]);
     Managed::spawn(name, command, dir.join("log")).unwrap()
 }
@@ -78,12 +75,28 @@ fn threads(operator: &Managed) -> usize {
     found.map_err(|error| operator.explain(&error)).unwrap()
 }
 
+/// A core that this process may use: in a container the first may be another's.
+fn a_core() -> String {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
+    list.trim().split([',', '-']).next().unwrap().to_owned()
+}
+
+/// Needs no right, so it is never left out. The call that counts such cores takes a CPU limit into account as well.
+#[test]
+fn the_event_loop_has_as_many_threads_as_there_are_cores_for_it() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let cores = std::thread::available_parallelism().unwrap().get();
+    assert_eq!(threads(&operator("cores-all", "exec", &server)), cores.min(16));
+    let start = format!("exec taskset -c {}", a_core());
+    assert_eq!(threads(&operator("cores-one", &start, &server)), 1);
+}
+
 #[test]
 fn the_event_loop_has_as_many_threads_as_the_cpu_limit_has_whole_cores() {
     let test = "the_event_loop_has_as_many_threads_as_the_cpu_limit_has_whole_cores";
     let cores = std::thread::available_parallelism().unwrap().get();
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
-    assert_eq!(threads(&operator("limit-none", None, &server)), cores.min(16));
     if cores == 1 {
         return left_out(test, "this machine has one core, and no limit shows");
     }
@@ -92,7 +105,8 @@ fn the_event_loop_has_as_many_threads_as_the_cpu_limit_has_whole_cores() {
             Ok(group) => group,
             Err(error) => return left_out(test, &format!("no group with a CPU limit can be made here: {error}")),
         };
-        let operator = operator(&format!("limit-{quota}"), Some(&group), &server);
+        let start = format!("echo $$ > {}/cgroup.procs && exec", group.0.display());
+        let operator = operator(&format!("limit-{quota}"), &start, &server);
         assert_eq!(threads(&operator), whole, "{quota} of {PERIOD}");
         drop(operator);
     }

@@ -1,5 +1,6 @@
-//! What `make image` makes, here from the debug binary: the layout, what its layers unpack to, the binary run in that, and the bill
-//! of materials. Needs apt-get (Debian or Ubuntu); elsewhere each test says that it is left out.
+//! What `make image` makes, here from the debug binary, in `make test-image` from the one that is packaged: the layout, what its layers
+//! unpack to, the binary run in that, and the bill of materials. Needs apt-get (Debian or Ubuntu); elsewhere each test of the image
+//! says that it is left out.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -17,7 +18,13 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 
-const BERTH: &str = env!("CARGO_BIN_EXE_berth");
+/// Names a binary with its symbols that is looked at in the place of the debug one.
+const NAMED: &str = "BERTH_IMAGE_BINARY";
+
+/// The binary that is looked at.
+fn berth() -> String {
+    std::env::var(NAMED).unwrap_or_else(|_| env!("CARGO_BIN_EXE_berth").to_owned())
+}
 
 fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -57,7 +64,7 @@ impl Image {
     fn make(name: &str) -> Self {
         let folder = folder(name);
         let output = Command::new(repository().join("hack/image.sh"))
-            .arg(BERTH)
+            .arg(berth())
             .env("BERTH_IMAGE_QUICK", "1")
             .env("BERTH_IMAGE_DIR", &folder)
             .env("SOURCE_DATE_EPOCH", "1700000000")
@@ -73,6 +80,8 @@ impl Image {
         static IMAGE: OnceLock<Image> = OnceLock::new();
         let is_there = |tool| Command::new(tool).arg("--version").output().is_ok();
         if !is_there("apt-get") || !is_there("dpkg-deb") {
+            // Who names a binary wants it looked at.
+            assert!(std::env::var_os(NAMED).is_none(), "{NAMED} is set, but there is no apt-get and dpkg-deb");
             left_out(test, "no apt-get and dpkg-deb here, which bring the packages of the image");
             return None;
         }

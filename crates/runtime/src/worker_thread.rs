@@ -20,8 +20,9 @@ use std::time::{Duration, Instant};
 /// How often a worker's numbers are published at most: people and scrapes look at them, nothing decides by them.
 const PUBLISH_EVERY: Duration = Duration::from_secs(1);
 
-/// As [`PUBLISH_EVERY`] where no pod waits any more: nothing is about to change, and people see that it is done.
-const PUBLISH_DONE_EVERY: Duration = Duration::from_millis(200);
+/// Numbers are published sooner where no pod has waited for so long: nothing is about to change, and people see that it is done. Not at once:
+/// of a queue that fills and empties all the time nobody would see but that it is empty.
+const PUBLISH_DONE_AFTER: Duration = Duration::from_millis(200);
 
 /// First pause before a worker that panicked is started again; it doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -150,6 +151,8 @@ struct WorkerThread {
     /// The effect that is being handed over.
     handing: Option<Handing>,
     published: Option<Instant>,
+    /// Since when no pod waits.
+    done_since: Option<Instant>,
     /// When it was looked last for an attempt to be logged.
     logged: Option<Instant>,
 }
@@ -173,6 +176,7 @@ impl WorkerThread {
             effects: Vec::new(),
             handing: None,
             published: None,
+            done_since: None,
             logged: None,
         }
     }
@@ -330,8 +334,12 @@ impl WorkerThread {
     /// Publishes if it is time; otherwise says when it will be.
     fn publish(&mut self) -> Option<Instant> {
         let now = Instant::now();
-        let every = if self.worker.interest() == Kinds::NONE { PUBLISH_DONE_EVERY } else { PUBLISH_EVERY };
-        if let Some(due) = self.published.map(|last| last + every).filter(|due| *due > now) {
+        self.done_since = (self.worker.interest() == Kinds::NONE).then(|| self.done_since.unwrap_or(now));
+        let due = self.published.map(|last| {
+            let done = self.done_since.filter(|since| *since > last).map(|since| since + PUBLISH_DONE_AFTER);
+            done.into_iter().chain([last + PUBLISH_EVERY]).min().unwrap_or(now)
+        });
+        if let Some(due) = due.filter(|due| *due > now) {
             return Some(due);
         }
         if self.logged.is_none_or(|last| last + PUBLISH_EVERY <= now) {

@@ -17,8 +17,7 @@ pub(super) const NOT_SERVED: [&str; 1] = ["scheduler_volume_scheduling_duration_
 
 /// Of those that `docs/metrics.md` lists as left out, these are not always on kube-scheduler's page: it measures plugins in one
 /// attempt of ten, and the others need a feature that is off in this run, or something that does not happen in it.
-const ONLY_SOMETIMES: [&str; 13] = [
-    "scheduler_plugin_execution_duration_seconds",
+const ONLY_SOMETIMES: [&str; 12] = [
     "scheduler_queueing_hint_execution_duration_seconds",
     "scheduler_inflight_events",
     "scheduler_permit_wait_duration_seconds",

@@ -56,7 +56,9 @@ fn memory_does_not_grow_and_nothing_is_left() {
     let left = left(&mut stage);
     println!("long run: afterwards {:?} MiB; under way: {left}", stage.resident_mib());
     assert_eq!(left, "", "all pods are gone");
-    for (early, late) in sizes[sizes.len() / 3].iter().zip(&sizes[sizes.len() - 1]) {
+    // Minute 10 of 30.
+    let third = (sizes.len() / 3).max(1) - 1;
+    for (early, late) in sizes[third].iter().zip(&sizes[sizes.len() - 1]) {
         assert!(*late <= early + GROWTH_MIB, "memory grew from {early} to {late} MiB: {sizes:?}");
     }
 }

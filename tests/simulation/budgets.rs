@@ -21,6 +21,8 @@ const REMEMBERED: usize = 200;
 pub(crate) struct BudgetFact {
     namespace: String,
     app: String,
+    /// How many pods are to stay healthy.
+    least: i64,
     /// What it allowed, since which version.
     allowed: VecDeque<(u64, i64)>,
 }
@@ -53,6 +55,7 @@ impl Facts {
         let fact = self.budgets.entry(object.text("/metadata/name").to_owned()).or_default();
         object.text("/metadata/namespace").clone_into(&mut fact.namespace);
         object.text("/spec/selector/matchLabels/app").clone_into(&mut fact.app);
+        fact.least = object.value["spec"]["minAvailable"].as_i64().unwrap_or_default();
         let allowed = object.value.pointer("/status/disruptionsAllowed").and_then(Value::as_i64).unwrap_or_default();
         fact.allowed.push_back((change.version, allowed));
         if fact.allowed.len() > REMEMBERED {
@@ -107,8 +110,19 @@ impl Inner {
 pub(crate) struct Strict {
     /// The schedulers of those profiles.
     schedulers: Vec<String>,
-    /// When an operator first sent the deletion of a pod of a budget, by its name.
-    sent: VecDeque<(Instant, usize, String, String)>,
+    /// The deletions of pods of budgets that operators sent.
+    sent: VecDeque<Eviction>,
+}
+
+/// The first deletion of a pod of a budget that an operator sent.
+#[derive(Debug)]
+struct Eviction {
+    at: Instant,
+    operator: usize,
+    budget: String,
+    victim: String,
+    /// The version up to which the operator had known budgets for long.
+    long: u64,
 }
 
 impl Strict {
@@ -118,7 +132,7 @@ impl Strict {
 
     /// The operator was told that the pod stays: its deletion, sent before, takes nothing from budgets.
     pub(crate) fn refused(&mut self, operator: usize, victim: &str) {
-        self.sent.retain(|(_, by, _, uid)| (*by, &**uid) != (operator, victim));
+        self.sent.retain(|one| (one.operator, &*one.victim) != (operator, victim));
     }
 }
 
@@ -137,18 +151,32 @@ impl Rules {
             return;
         }
         let sent = &mut self.strict.sent;
-        while sent.front().is_some_and(|(at, ..)| *at + COUNTED < now) {
+        while sent.front().is_some_and(|one| one.at + COUNTED < now) {
             sent.pop_front();
         }
         let mut wrong = Vec::new();
         for (name, budget) in facts.budgets.iter().filter(|(_, budget)| budget.covers(victim)) {
-            if !sent.iter().any(|(_, by, of, uid)| (*by, of, uid) == (operator, name, &victim.uid)) {
-                sent.push_back((now, operator, name.clone(), victim.uid.clone()));
+            if !sent.iter().any(|one| (one.operator, &one.budget, &one.victim) == (operator, name, &victim.uid)) {
+                let (budget, victim) = (name.clone(), victim.uid.clone());
+                sent.push_back(Eviction { at: now, operator, budget, victim, long });
             }
-            let evicted = sent.iter().filter(|(_, by, of, _)| (*by, of) == (operator, name)).count() as i64;
-            let most = budget.most_since(long);
-            if evicted > most {
-                wrong.push(format!("{what}: {evicted} evictions of pods of {name}, which has allowed {most}"));
+            let of_budget = || sent.iter().filter(|one| (one.operator, &one.budget) == (operator, name));
+            let evicted = of_budget().count() as i64;
+            // The first of them took from what was allowed then, and the others from that and what came back since.
+            let since = of_budget().map(|one| one.long).min().unwrap_or(long);
+            let most = budget.most_since(since);
+            // A pod that became healthy a moment ago may be evicted before the controller has counted it: that takes nothing from the budget.
+            let is_left = |pod: &&PodFact| {
+                pod.gone.is_none()
+                    && pod.is_healthy()
+                    && budget.covers(pod)
+                    && of_budget().all(|one| one.victim != pod.uid)
+            };
+            let left = facts.pods.values().filter(is_left).count() as i64;
+            if evicted > most && left < budget.least {
+                wrong.push(format!(
+                    "{what}: {evicted} evictions of pods of {name}, which has allowed {most}, and {left} are left"
+                ));
             }
         }
         for what in wrong {

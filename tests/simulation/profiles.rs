@@ -236,7 +236,14 @@ impl Rules {
         let body = asked.json();
         let conditions = body.pointer("/status/conditions").and_then(Value::as_array);
         let runs = |one: &Value| one["type"] == "Programmed" && one["status"] == "True";
-        let version = body.pointer("/metadata/resourceVersion").and_then(Value::as_str).and_then(|v| v.parse().ok());
+        let named = |field: &str| body.pointer(field).and_then(Value::as_str).filter(|value| !value.is_empty());
+        let version = named("/metadata/resourceVersion").and_then(|v| v.parse().ok());
+        if named("/metadata/uid").is_none() || version.is_none() {
+            self.breaks(
+                "S6",
+                &format!("operator {operator}: a status of profile {profile} names no uid or no version"),
+            );
+        }
         if let Some(version) = version.filter(|_| conditions.is_some_and(|all| all.iter().any(runs))) {
             let said = self.runs_with.entry((operator, profile.to_owned())).or_insert((now, version));
             if said.1 < version {

@@ -10,6 +10,7 @@ use crate::model::{Labels, Namespace, Pod};
 use crate::profile::NamespaceAccess;
 use crate::testing::{node, pod, shape};
 use std::cell::RefCell;
+use std::fmt::Write as _;
 
 /// A worker with a cluster of its own, which goes the same way as another one as long as both workers do.
 struct Course {
@@ -97,7 +98,7 @@ impl Course {
         let is_wider = !self.worker.interest().is_within(before);
         let again = is_wider && self.worker.followed() != Some(version);
         if !effects.is_empty() {
-            *said += &format!("{effects:?}\n");
+            writeln!(said, "{effects:?}").expect("a String takes it");
         }
         for effect in effects {
             self.carry_out(effect);

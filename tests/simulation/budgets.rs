@@ -121,8 +121,6 @@ struct Eviction {
     operator: usize,
     budget: String,
     victim: String,
-    /// The version up to which the operator had known budgets for long.
-    long: u64,
 }
 
 impl Strict {
@@ -158,13 +156,11 @@ impl Rules {
         for (name, budget) in facts.budgets.iter().filter(|(_, budget)| budget.covers(victim)) {
             if !sent.iter().any(|one| (one.operator, &one.budget, &one.victim) == (operator, name, &victim.uid)) {
                 let (budget, victim) = (name.clone(), victim.uid.clone());
-                sent.push_back(Eviction { at: now, operator, budget, victim, long });
+                sent.push_back(Eviction { at: now, operator, budget, victim });
             }
             let of_budget = || sent.iter().filter(|one| (one.operator, &one.budget) == (operator, name));
             let evicted = of_budget().count() as i64;
-            // The first of them took from what was allowed then, and the others from that and what came back since.
-            let since = of_budget().map(|one| one.long).min().unwrap_or(long);
-            let most = budget.most_since(since);
+            let most = budget.most_since(long);
             // A pod that became healthy a moment ago may be evicted before the controller has counted it: that takes nothing from the budget.
             let is_left = |pod: &&PodFact| {
                 pod.gone.is_none()

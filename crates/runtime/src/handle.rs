@@ -1,14 +1,13 @@
-use super::attention::Attention;
 use super::mailbox::{Mailbox, Workers};
 use super::pulse::Pulse;
 use super::quarantine::Quarantine;
 use super::seat::{Seat, ShadowView};
 use super::stats::BindStats;
-use berth_core::ledger::News;
+use berth_core::ledger::{Kinds, News};
 use berth_core::model::{Str, Time};
 use berth_core::profile::CompiledProfile;
 use berth_core::worker::WorkerSnapshot;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What a worker's thread is doing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,12 +56,19 @@ impl WorkerView {
 pub(super) struct WorkerHandle {
     pub(super) name: Str,
     pub(super) mailbox: Arc<Mailbox>,
-    pub(super) attention: Attention,
     pub(super) binds: Arc<BindStats>,
     pub(super) pulse: Pulse,
     pub(super) seat: Seat,
     quarantine: Mutex<Quarantine>,
-    view: Mutex<WorkerView>,
+    published: Mutex<Published>,
+}
+
+/// What the worker says after each step.
+#[derive(Debug)]
+struct Published {
+    view: WorkerView,
+    /// The kinds of changes of which it has to hear at once.
+    interest: Kinds,
 }
 
 impl WorkerHandle {
@@ -86,7 +92,9 @@ impl WorkerHandle {
             shadow: None,
         };
         let (mailbox, pulse, quarantine) = (Arc::new(Mailbox::new(place)), Pulse::default(), Mutex::default());
-        Self { name, mailbox, attention: Attention::default(), binds, pulse, seat, quarantine, view: Mutex::new(view) }
+        // One that has not looked yet has to hear of everything.
+        let published = Mutex::new(Published { view, interest: Kinds::ALL });
+        Self { name, mailbox, binds, pulse, seat, quarantine, published }
     }
 
     pub(super) fn profile(&self) -> Arc<CompiledProfile> {
@@ -102,8 +110,23 @@ impl WorkerHandle {
 
     /// Tells the worker of `news`: at once if that concerns it, else late.
     pub(super) fn tell(&self, news: &News) {
-        let is_due = self.update(|view| self.attention.is_due(news, &view.profile));
-        if is_due { self.mailbox.wake() } else { self.mailbox.wake_late() }
+        if self.concerns(news) { self.mailbox.wake() } else { self.mailbox.wake_late() }
+    }
+
+    fn concerns(&self, news: &News) -> bool {
+        let published = self.lock();
+        let Published { view, interest } = &*published;
+        news.concerns(*interest, &view.profile.scheduler_names) || news.leaves_behind(view.followed.unwrap_or_default())
+    }
+
+    /// A step has ended, and the worker is interested in these kinds of changes until the next one ends. Whether that is more than before:
+    /// then it has to look at the ledger's version once more. What came since was told by what it had said before.
+    pub(super) fn step_ended(&self, unacknowledged: usize, followed: Option<u64>, interest: Kinds) -> bool {
+        let mut published = self.lock();
+        published.view.unacknowledged = unacknowledged;
+        published.view.followed = followed;
+        let before = std::mem::replace(&mut published.interest, interest);
+        !interest.is_within(before)
     }
 
     /// Changes or reads the quarantine; the view follows.
@@ -134,6 +157,34 @@ impl WorkerHandle {
     }
 
     pub(super) fn update<R>(&self, f: impl FnOnce(&mut WorkerView) -> R) -> R {
-        f(&mut self.view.lock().unwrap_or_else(PoisonError::into_inner))
+        f(&mut self.lock().view)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Published> {
+        self.published.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use berth_core::ledger::Ledger;
+    use berth_core::model::Pod;
+    use berth_core::testing;
+
+    #[test]
+    fn a_worker_hears_of_its_own_pods_and_of_what_it_waits_for() {
+        let profile = Arc::new(CompiledProfile::default_preset("a"));
+        let handle = WorkerHandle::new(profile, Time::ZERO, Workers::OnThreads, 1);
+        let mut ledger = Ledger::new();
+        ledger.apply_node(&testing::node("n", 1_000, 1 << 30, 10));
+        let (joined, at) = (News::since(ledger.log(), 0), ledger.version());
+        assert!(handle.concerns(&joined), "it has not looked yet");
+        assert!(!handle.step_ended(0, Some(at), Kinds::NONE));
+        assert!(!handle.concerns(&joined));
+        ledger.apply_pod(Pod { scheduler_name: "a".into(), ..testing::pending_pod("ns", "p") });
+        assert!(handle.concerns(&News::since(ledger.log(), at)));
+        assert!(handle.step_ended(0, Some(at), Kinds::OTHER), "it has to look once more");
+        assert!(handle.concerns(&joined));
     }
 }

@@ -14,7 +14,6 @@
 //! written, and a restart rebuilds it.
 
 mod allowance;
-mod attention;
 mod clock;
 mod engine;
 mod handle;

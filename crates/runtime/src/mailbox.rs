@@ -1,13 +1,12 @@
 //! How others speak to a worker's thread: outcomes, orders, and the word that the ledger moved.
 
-use super::attention::LATE;
 use berth_core::io::Input;
 use berth_core::model::PodKey;
 use berth_core::profile::CompiledProfile;
 use berth_core::worker::PodPage;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::sync::{Notify, oneshot};
 
 /// Where the workers of an engine live.
@@ -18,6 +17,10 @@ pub enum Workers {
     /// On the caller's `LocalSet`, for a test that runs whole processes in one thread, so that it can repeat what they did.
     OnTasks,
 }
+
+/// How late a worker may hear of what does not concern it, all at once: a thread that is woken for each change of the cluster costs more than
+/// what it then reads. It counts as behind until then.
+const LATE: Duration = Duration::from_secs(1);
 
 /// What a worker's thread is to do besides working.
 #[derive(Debug, Clone)]
@@ -215,7 +218,6 @@ mod tests {
     use super::*;
     use berth_core::io::AttemptId;
     use futures::executor::block_on;
-    use std::time::Duration;
 
     #[test]
     fn everything_posted_is_taken_once() {

@@ -252,13 +252,11 @@ impl WorkerThread {
             self.tell_revoked(revoked);
         }
         let (unacknowledged, followed) = (self.in_flight.unacknowledged(), self.worker.followed());
-        let has_more = self.say_what_concerns_it(followed.unwrap_or_default());
+        let is_wider = self.handle.step_ended(unacknowledged, followed, self.worker.interest());
+        // Something may have happened of which it was not told: it did not concern the worker as it was before.
+        let has_more = is_wider && followed != Some(self.shared.ledger.version());
         // What this step gave up may be what others wait for, and pods of this worker: it had followed the log by then.
         self.shared.tell_freed();
-        self.handle.update(|view| {
-            view.unacknowledged = unacknowledged;
-            view.followed = followed;
-        });
         self.share.set_busy(unacknowledged > 0 || matches!(next, Next::Now));
         let publish_at = self.publish();
         if has_more || !self.inputs.is_empty() {
@@ -272,13 +270,6 @@ impl WorkerThread {
         self.handle.seat.rest(self.shared.clock.now());
         let at = at.into_iter().chain(self.worker.rests_at()).chain(self.handle.seat.rests_at()).min();
         at.map(|time| self.shared.clock.instant(time)).into_iter().chain(publish_at).min()
-    }
-
-    /// Says of what the worker has to hear at once. Whether it has to look again: something happened that it was not told of, since it did
-    /// not concern the worker as it was before.
-    fn say_what_concerns_it(&self, followed: u64) -> bool {
-        let is_more = self.handle.attention.set(self.worker.interest(), followed);
-        is_more && self.shared.ledger.version() != followed
     }
 
     /// Hands over the effects in order. If that panics, those that were not handed over are left in the list and in `handing`.

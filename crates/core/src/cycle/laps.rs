@@ -1,5 +1,4 @@
-use crate::model::Time;
-use crate::plugins::{PluginLaps, PluginWatch};
+use crate::plugins::{PluginLaps, PluginWatch, Stopwatch};
 use std::ops::Add;
 use std::time::Duration;
 
@@ -36,26 +35,5 @@ impl Add for Laps {
             score: self.score + other.score,
             plugins: self.plugins + other.plugins,
         }
-    }
-}
-
-/// Tells how much time has passed, if somebody gave it a clock.
-pub(super) struct Stopwatch<'a> {
-    clock: Option<&'a dyn Fn() -> Time>,
-    last: Time,
-}
-
-impl<'a> Stopwatch<'a> {
-    pub(super) fn start(clock: Option<&'a dyn Fn() -> Time>) -> Self {
-        Self { clock, last: clock.map_or(Time::ZERO, |now| now()) }
-    }
-
-    /// The time since this was last asked; zero without a clock.
-    pub(super) fn lap(&mut self) -> Duration {
-        let Some(clock) = self.clock else { return Duration::ZERO };
-        let now = clock();
-        let took = now.since(self.last);
-        self.last = now;
-        took
     }
 }

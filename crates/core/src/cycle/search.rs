@@ -6,14 +6,15 @@ use super::class::{Class, ClassCache};
 use super::diagnosis::{Diagnosis, NoFit, Tally};
 use super::evaluations::Evaluations;
 use super::extender::{ExtenderFilterState, Messages, OwnFilters};
-use super::laps::{Laps, Stopwatch};
+use super::laps::Laps;
 use super::non_row_checks::{NodeScan, NonRowChecks, prepare};
 use super::rows::CachedRows;
 use super::score::Scorer;
 use crate::ledger::{Ledger, NodeId, Proposal, VolumePlan};
 use crate::model::{Pod, PodShape, Str, Time};
 use crate::plugins::{
-    Cause, ImageWorths, PluginContext, PluginSet, PluginWatch, ResolvedPod, Stop, Tables, Work, cost_on, filter,
+    Cause, ImageWorths, PluginContext, PluginSet, PluginWatch, ResolvedPod, Stop, Stopwatch, Tables, Work, cost_on,
+    filter,
 };
 use crate::profile::CompiledProfile;
 use std::collections::BTreeMap;

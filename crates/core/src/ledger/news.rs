@@ -22,15 +22,6 @@ impl Kinds {
     pub const fn is_within(self, other: Self) -> bool {
         self.0 & !other.0 == 0
     }
-
-    /// As a number, to be kept in an atomic.
-    pub const fn bits(self) -> u8 {
-        self.0
-    }
-
-    pub const fn from_bits(bits: u8) -> Self {
-        Self(bits & Self::ALL.0)
-    }
 }
 
 impl std::ops::BitOr for Kinds {

@@ -41,8 +41,8 @@ pub(crate) use overlay::Overlay;
 pub(crate) use resolved_pod::{ImageWorths, ResolvedPod, image_worths};
 pub use verdict::{Code, PreFilterRefusal, Verdict};
 pub(crate) use verdict::{Stop, VOLUME_TEXTS, lacking_text, volume_text};
-pub(crate) use watch::PluginWatch;
 pub use watch::{PluginLaps, PluginPart};
+pub(crate) use watch::{PluginWatch, Stopwatch};
 pub use work::Work;
 
 use crate::ledger::{Change, NodeAspects, NodeId, NodeTable, VolumeChange, VolumePlan};

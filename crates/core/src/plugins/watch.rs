@@ -64,16 +64,36 @@ impl std::ops::Add for PluginLaps {
     }
 }
 
-/// Tells plugins apart in a search that somebody gave a clock.
-pub(crate) struct PluginWatch<'a> {
+/// Tells how much time has passed, if somebody gave it a clock.
+pub(crate) struct Stopwatch<'a> {
     clock: Option<&'a dyn Fn() -> Time>,
     last: Time,
+}
+
+impl<'a> Stopwatch<'a> {
+    pub(crate) fn start(clock: Option<&'a dyn Fn() -> Time>) -> Self {
+        Self { clock, last: clock.map_or(Time::ZERO, |now| now()) }
+    }
+
+    /// The time since this was last asked; zero without a clock.
+    pub(crate) fn lap(&mut self) -> Duration {
+        let Some(clock) = self.clock else { return Duration::ZERO };
+        let now = clock();
+        let took = now.since(self.last);
+        self.last = now;
+        took
+    }
+}
+
+/// Tells plugins apart in a search that somebody gave a clock.
+pub(crate) struct PluginWatch<'a> {
+    watch: Stopwatch<'a>,
     laps: PluginLaps,
 }
 
 impl<'a> PluginWatch<'a> {
     pub(crate) fn of(clock: Option<&'a dyn Fn() -> Time>) -> Self {
-        Self { clock, last: Time::ZERO, laps: PluginLaps::default() }
+        Self { watch: Stopwatch::start(clock), laps: PluginLaps::default() }
     }
 
     /// Measures nothing.
@@ -88,9 +108,7 @@ impl<'a> PluginWatch<'a> {
 
     /// What is noted next begins here.
     pub(crate) fn begin(&mut self) {
-        if let Some(now) = self.clock {
-            self.last = now();
-        }
+        self.watch.lap();
     }
 
     /// As [`Self::end`], with what the plugin found: it may have refused the pod, or not have come to an end.
@@ -101,9 +119,8 @@ impl<'a> PluginWatch<'a> {
 
     /// The plugin of `part` ends here, and the next one begins. `ran`: it did not skip the pod.
     pub(crate) fn end(&mut self, part: PluginPart, ran: bool) {
-        let Some(now) = self.clock else { return };
-        let now = now();
-        self.laps.record(part, now.since(self.last), ran);
-        self.last = now;
+        if self.watch.clock.is_some() {
+            self.laps.record(part, self.watch.lap(), ran);
+        }
     }
 }

@@ -1,9 +1,8 @@
 //! A worker that looks only at what concerns it decides what one decides that looks at everything, and reads all of it.
 
 use super::lock_tests::Counted;
-use super::wake_tests::Draw;
+use super::wake_tests::{Draw, carry_out};
 use super::*;
-use crate::io::{BindOutcome, BindRequest, EvictRequest, EvictionOutcome};
 use crate::ledger::{Kinds, Ledger, News};
 use crate::limits::CHANGES_PER_HOLD;
 use crate::model::{Labels, Namespace, Pod};
@@ -101,28 +100,9 @@ impl Course {
             writeln!(said, "{effects:?}").expect("a String takes it");
         }
         for effect in effects {
-            self.carry_out(effect);
+            self.inputs.extend(carry_out(effect, &mut self.ledger.borrow_mut(), &mut self.placed));
         }
         again || (freed && self.is_told())
-    }
-
-    fn carry_out(&mut self, effect: Effect) {
-        match effect {
-            Effect::Bind(BindRequest { attempt, pod, node, .. }) => {
-                let bound = Pod { node_name: Some(node), nominated_node: None, ..(*pod).clone() };
-                self.ledger.borrow_mut().apply_pod(bound.clone());
-                self.placed.push(bound);
-                self.inputs.push(Input::BindEnded { attempt, outcome: BindOutcome::Bound });
-            }
-            Effect::Evict(EvictRequest { attempt, victims, .. }) => {
-                for victim in victims {
-                    self.ledger.borrow_mut().delete_pod(&victim.uid);
-                    self.placed.retain(|pod| pod.uid != victim.uid);
-                }
-                self.inputs.push(Input::EvictionEnded { attempt, outcome: EvictionOutcome::Done });
-            }
-            _ => {}
-        }
     }
 }
 

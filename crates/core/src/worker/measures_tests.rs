@@ -74,8 +74,8 @@ fn attempts_are_measured_by_their_ends_and_pods_from_the_first_chance_to_the_bin
     assert!(snapshot.evaluations.contains(&("NodeResourcesFit", "Filter", 2)), "{:?}", snapshot.evaluations);
 }
 
-#[test]
-fn one_attempt_of_ten_is_measured_in_all_its_parts() {
+/// Two nodes, and twenty pods of which two are measured in all their parts.
+fn twenty_pods() -> Ticking {
     let ticking = ticking(1);
     ticking.write(|ledger| {
         for name in ["n1", "n2"] {
@@ -85,6 +85,12 @@ fn one_attempt_of_ten_is_measured_in_all_its_parts() {
             ledger.apply_pod(pod(&format!("p{i}"), shape_of(1, 1)));
         }
     });
+    ticking
+}
+
+#[test]
+fn one_attempt_of_ten_is_measured_in_all_its_parts() {
+    let ticking = twenty_pods();
     let mut worker = Worker::new(Arc::new(CompiledProfile::default_preset("test")), 1);
     worker.step(Time::ZERO, &mut Vec::new(), &ticking, &mut Vec::new());
     let measures = worker.snapshot(&ticking).measures;
@@ -98,16 +104,8 @@ fn one_attempt_of_ten_is_measured_in_all_its_parts() {
 #[test]
 fn single_plugins_are_measured_where_somebody_asks_for_it() {
     for asked in [false, true] {
-        let ticking = ticking(1);
-        ticking.write(|ledger| {
-            for name in ["n1", "n2"] {
-                ledger.apply_node(&node(name, 100_000, 1 << 30, 100));
-            }
-            for i in 0..20 {
-                ledger.apply_pod(pod(&format!("p{i}"), shape_of(1, 1)));
-            }
-            ledger.apply_pod(pod("too-large", shape_of(200_000, 1)));
-        });
+        let ticking = twenty_pods();
+        ticking.write(|ledger| ledger.apply_pod(pod("too-large", shape_of(200_000, 1))));
         let mut worker = Worker::new(Arc::new(CompiledProfile::default_preset("test")), 1);
         if asked {
             worker.measure_plugins();

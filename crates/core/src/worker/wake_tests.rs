@@ -127,28 +127,33 @@ fn without_a_sweep(seed: u64) -> Worker {
     Worker::new(Arc::new(profile), seed)
 }
 
+/// A bind or an eviction ends well at once: what the worker hears of it.
+pub(super) fn carry_out(effect: Effect, ledger: &mut Ledger, placed: &mut Vec<Pod>) -> Option<Input> {
+    match effect {
+        Effect::Bind(BindRequest { attempt, pod, node, .. }) => {
+            let bound = Pod { node_name: Some(node), nominated_node: None, ..(*pod).clone() };
+            ledger.apply_pod(bound.clone());
+            placed.push(bound);
+            Some(Input::BindEnded { attempt, outcome: BindOutcome::Bound })
+        }
+        Effect::Evict(EvictRequest { attempt, victims, .. }) => {
+            for victim in victims {
+                ledger.delete_pod(&victim.uid);
+                placed.retain(|pod| pod.uid != victim.uid);
+            }
+            Some(Input::EvictionEnded { attempt, outcome: EvictionOutcome::Done })
+        }
+        _ => None,
+    }
+}
+
 /// Steps until the worker has nothing to do, every bind and every eviction ending well at once.
 fn settle(worker: &mut Worker, ledger: &RefCell<Ledger>, now: Time, placed: &mut Vec<Pod>) {
     let (mut inputs, mut effects) = (Vec::new(), Vec::new());
     loop {
         worker.step(now, &mut inputs, ledger, &mut effects);
         for effect in effects.drain(..) {
-            match effect {
-                Effect::Bind(BindRequest { attempt, pod, node, .. }) => {
-                    let bound = Pod { node_name: Some(node), nominated_node: None, ..(*pod).clone() };
-                    ledger.borrow_mut().apply_pod(bound.clone());
-                    placed.push(bound);
-                    inputs.push(Input::BindEnded { attempt, outcome: BindOutcome::Bound });
-                }
-                Effect::Evict(EvictRequest { attempt, victims, .. }) => {
-                    for victim in victims {
-                        ledger.borrow_mut().delete_pod(&victim.uid);
-                        placed.retain(|pod| pod.uid != victim.uid);
-                    }
-                    inputs.push(Input::EvictionEnded { attempt, outcome: EvictionOutcome::Done });
-                }
-                _ => {}
-            }
+            inputs.extend(carry_out(effect, &mut ledger.borrow_mut(), placed));
         }
         if inputs.is_empty() && worker.is_quiet() && worker.cursor == Some(ledger.borrow().version()) {
             return;

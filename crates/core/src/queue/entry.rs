@@ -36,6 +36,8 @@ pub struct Entry {
     pub(super) expires: Time,
     pub(super) rejectors: PluginSet,
     pub(super) refused_at: u64,
+    /// The ledger's version at which the sweep moved it, until anything else happens to it.
+    pub(super) swept_at: Option<u64>,
     pub(super) diagnosis: Option<Arc<Diagnosis>>,
     /// When the pod could first be tried: what gates and holds take is not the scheduler's time.
     pub(super) active_at: Option<Time>,
@@ -80,6 +82,7 @@ impl Entry {
             expires: Time::ZERO,
             rejectors: PluginSet::NONE,
             refused_at: 0,
+            swept_at: None,
             diagnosis: None,
             active_at: None,
             tried_at: Time::ZERO,
@@ -152,6 +155,7 @@ impl Entry {
     /// Enters the queue again at `now`. The end of the backoff is cut down to a whole second, as upstream's.
     pub(super) fn reenter(&mut self, now: Time, backoff: Duration) {
         self.since = now;
+        self.swept_at = None;
         self.expires = if backoff.is_zero() { Time::ZERO } else { (now + backoff).floor_to_second() };
     }
 

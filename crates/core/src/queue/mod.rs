@@ -124,7 +124,7 @@ impl Queue {
         }
     }
 
-    /// How many pods became active only because of the sweep: each time a queueing hint missed an event.
+    /// How many pods were placed only because of the sweep: each time a queueing hint missed an event.
     pub fn rescued_by_sweep(&self) -> u64 {
         self.rescued_by_sweep
     }
@@ -215,6 +215,7 @@ impl Queue {
             return;
         };
         entry.pod = pod;
+        entry.swept_at = None;
         if parked.is_none() {
             entry.active_at.get_or_insert(now);
         }
@@ -276,6 +277,14 @@ impl Queue {
                 self.move_to_active(entry, None);
             }
         }
+    }
+
+    /// The attempt found a node by what the ledger was at `version`. If the sweep had moved the pod at that very version, what made it fit
+    /// should have. (What an extender refused may be let in without any change.)
+    pub fn note_placed(&mut self, ticket: &Ticket, version: u64) {
+        let Entry { swept_at, rejectors, .. } = &ticket.0;
+        let is_rescued = *swept_at == Some(version) && !rejectors.has(Plugin::Extender);
+        self.rescued_by_sweep += u64::from(is_rescued);
     }
 
     /// The attempt placed the pod: it leaves the queue.
@@ -345,6 +354,7 @@ impl Queue {
     pub fn requeue(&mut self, ticket: Ticket, pod: Arc<Pod>, parked: Option<Parked>) {
         let mut entry = ticket.0;
         entry.pod = pod;
+        entry.swept_at = None;
         entry.attempts = entry.attempts.saturating_sub(1);
         self.park_or_activate(entry, parked, None);
     }
@@ -445,17 +455,20 @@ impl Queue {
         }
     }
 
-    /// Moves every pod that has been unschedulable for longer than the profile allows to active or backoff; returns how many.
-    pub fn sweep(&mut self, now: Time) -> usize {
+    /// Moves every pod that has been unschedulable for longer than the profile allows to active or backoff; returns how many. `version` is
+    /// the ledger's up to which all changes have been followed.
+    pub fn sweep(&mut self, now: Time, version: u64) -> usize {
         let limit = self.times.max_unschedulable;
-        let mut moved = 0;
-        self.wake(now, |entry| {
-            let due = now.since(entry.since) > limit;
-            moved += usize::from(due);
-            if due { Wake::Requeue(QueueEvent::UnschedulableTimeout) } else { Wake::Stay }
-        });
-        self.rescued_by_sweep += moved as u64;
-        moved
+        let waiting = self.groups().flat_map(|group| self.entries_of(group));
+        let is_due = |entry: &&Entry| now.since(entry.since) > limit;
+        let due: Vec<Str> = waiting.filter(is_due).map(|entry| entry.pod.uid.clone()).collect();
+        for uid in &due {
+            if let Some(mut entry) = self.take(uid) {
+                entry.swept_at = Some(version);
+                self.move_to_active_or_backoff(entry, now, QueueEvent::UnschedulableTimeout);
+            }
+        }
+        due.len()
     }
 
     /// When an entry is tried again if nothing changes before: at the end of its backoff, or after the sweep finds that it waited too
@@ -527,6 +540,7 @@ impl Queue {
             // What stopped it before is not what stops it now.
             entry.diagnosis = None;
         }
+        entry.swept_at = None;
         entry.part = Part::Parked(why);
         *self.parked_count(why) += 1;
         self.keep(entry);

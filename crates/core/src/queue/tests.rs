@@ -84,14 +84,25 @@ fn an_event_during_the_attempt_is_not_lost() {
 }
 
 #[test]
-fn the_sweep_moves_and_counts_pods_that_no_event_woke() {
+fn the_sweep_moves_pods_that_no_event_woke_and_those_are_counted_that_fitted_all_along() {
     let mut queue = Queue::new(QueueTimes::default());
     queue.add(named("a", 0), at(0), None);
     let ticket = queue.pop(ExtenderSet::NONE, |_| true).expect("active");
     refuse(&mut queue, ticket, at(0), false);
-    assert_eq!(queue.sweep(at(300_000)), 0);
-    assert_eq!(queue.sweep(at(300_001)), 1);
-    assert_eq!((queue.counts().active, queue.rescued_by_sweep()), (1, 1));
+    assert_eq!(queue.sweep(at(300_000), 7), 0);
+    assert_eq!(queue.sweep(at(300_001), 7), 1);
+    assert_eq!((queue.counts().active, queue.rescued_by_sweep()), (1, 0));
+    let ticket = queue.pop(ExtenderSet::NONE, |_| true).expect("active");
+    queue.note_placed(&ticket, 8);
+    assert_eq!(queue.rescued_by_sweep(), 0, "something changed after the sweep");
+    queue.note_placed(&ticket, 7);
+    assert_eq!(queue.rescued_by_sweep(), 1);
+    refuse(&mut queue, ticket, at(300_001), true);
+    queue.flush_backoff(at(310_000));
+    let ticket = queue.pop(ExtenderSet::NONE, |_| true).expect("active");
+    queue.note_placed(&ticket, 7);
+    assert_eq!(queue.rescued_by_sweep(), 1, "an event brought it back");
+    queue.done(ticket);
 }
 
 #[test]
@@ -100,7 +111,7 @@ fn gated_and_held_pods_stay_parked_until_their_cause_ends_124384() {
     queue.add(named("gated", 0), at(0), Some(Parked::Gated));
     queue.add(named("held", 0), at(0), Some(Parked::Held));
     queue.wake(at(1), |_| Wake::Requeue(QueueEvent::NodeAdd));
-    assert_eq!(queue.sweep(at(999_999_999)), 0);
+    assert_eq!(queue.sweep(at(999_999_999), 1), 0);
     assert_eq!(next(&mut queue), None);
     queue.update(named("gated", 0), at(2), None, true);
     assert_eq!(queue.counts(), Counts { active: 1, held: 1, ..Counts::default() });
@@ -234,7 +245,7 @@ proptest! {
                 },
                 Op::Wake => queue.wake(at(now), |_| Wake::Requeue(QueueEvent::NodeAdd)),
                 Op::Flush => queue.flush_backoff(at(now)),
-                Op::Sweep => { queue.sweep(at(now)); }
+                Op::Sweep => { queue.sweep(at(now), 1); }
                 Op::Pause(begins) => {
                     queue.set_paused(if begins { Paused::Namespaces(["default".into()].into()) } else { Paused::None });
                 }

@@ -190,6 +190,7 @@ impl Worker {
         match decision {
             Decision::Place(proposal) => match self.commit(step, &proposal) {
                 Ok(committed) => {
+                    self.queue.note_placed(&attempt.ticket, version);
                     self.note_choice(step, &proposal.pod, &committed);
                     self.committed(step, attempt.ticket, committed);
                 }

@@ -378,7 +378,7 @@ impl Worker {
         self.age_arms(now);
         let due = *self.next_sweep.get_or_insert(now + UNSCHEDULABLE_SWEEP);
         if now >= due {
-            self.queue.sweep(now);
+            self.queue.sweep(now, self.cursor.unwrap_or_default());
             self.next_sweep = Some(now + UNSCHEDULABLE_SWEEP);
         }
     }

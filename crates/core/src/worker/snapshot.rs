@@ -103,7 +103,7 @@ pub struct WorkerSnapshot {
     /// Spec fields of its pods that this version does not know.
     pub unknown_fields: Vec<Str>,
     pub foreign: Option<ForeignBind>,
-    /// Pods that were tried again only because of the sweep.
+    /// Pods that were placed only because of the sweep: nothing had changed between it and the attempt.
     pub rescued_by_sweep: u64,
     pub storm: Option<Storm>,
     /// How the pods of both arms fare, while the profile is being rolled out.

@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep_until};
 
 pub(crate) const NAMESPACES: [&str; 2] = ["red", "blue"];
 
-const ZONE: &str = "topology.kubernetes.io/zone";
+pub(crate) const ZONE: &str = "topology.kubernetes.io/zone";
 
 /// What a controller keeps.
 #[derive(Debug)]
@@ -181,6 +181,9 @@ pub(crate) fn pod(plan: &PodPlan, namespace: &str, name: &str, app: &str, claims
         let volume = |claim: &String| json!({"name": claim, "persistentVolumeClaim": {"claimName": claim}});
         spec["volumes"] = claims.iter().map(volume).collect();
     }
+    if let Some(spread) = plan.spread {
+        spread.add_to(&mut pod, app);
+    }
     pod
 }
 
@@ -255,6 +258,7 @@ impl Inner {
     fn spec_of(&self, profile: usize, choice: u64) -> Value {
         let mut spec = profile_spec(choice, self.plan.strict.contains(&profile));
         self.plan.profile_plans[profile].add_to(&mut spec);
+        self.plan.add_sweep_to(profile, &mut spec);
         if self.plan.shared.is_some() {
             spec["schedulerNames"] = self.names_of(profile);
         }

@@ -1,4 +1,5 @@
-//! What must be so in the end: L1 to L5 after everything has healed, nothing left after everything was deleted, and S8 now and then.
+//! What must be so in the end: L1, L2, L4 and L5 after everything has healed, nothing left after everything was deleted, and S8 and L3 now
+//! and then. (L3 is in `sweeps.rs`.)
 
 use super::facts::{NodeLife, PodFact};
 use super::model::kinds::Of;
@@ -54,13 +55,14 @@ impl Inner {
         running.filter_map(|(process, operator)| Some((process, operator.inside.clone()?))).collect()
     }
 
-    /// S8: the sums that every ledger keeps are those of its pods. And the rule window.
+    /// S8: the sums that every ledger keeps are those of its pods. And the rule window, and L3.
     pub(crate) fn audit(&mut self) {
         for (process, inside) in self.insides() {
             if let Err(why) = inside.engine().read(Ledger::audit) {
                 self.rules.breaks("S8", &format!("operator {process}: {why}"));
             }
             self.is_in_window(process, &inside);
+            self.needs_no_sweep(process, &inside);
         }
     }
 
@@ -80,7 +82,7 @@ impl Inner {
         }
     }
 
-    /// L1 to L5. All faults are over for long enough.
+    /// L1, L2, L4 and L5. All faults are over for long enough.
     pub(crate) fn is_well(&mut self) {
         let mut wrong = Vec::new();
         for uid in &self.facts.pending {
@@ -115,12 +117,6 @@ impl Inner {
         if let Some(inside) = self.operators[leader].inside.clone() {
             for (profile, view) in inside.engine().workers() {
                 let Some(snapshot) = &view.snapshot else { continue };
-                if snapshot.rescued_by_sweep > 0 {
-                    wrong.push((
-                        "L3",
-                        format!("{profile}: {} pods were placed by the sweep", snapshot.rescued_by_sweep),
-                    ));
-                }
                 let open = [view.unacknowledged, snapshot.in_flight, snapshot.unknown_binds];
                 // What others see of a worker is up to a second old.
                 if open != [0; 3] && self.moved_at.elapsed() > SETTLED {
@@ -139,14 +135,14 @@ impl Inner {
 
     /// Whether a pod could be placed there, as the cluster is.
     fn fits(&self, pod: &PodFact, life: &NodeLife) -> bool {
-        let on: Vec<&PodFact> = self.facts.pods_on(&life.name).collect();
         let waiting = self.facts.pending.iter().map(|uid| &self.facts.pods[uid]);
         // Room is kept for those that are nominated there.
-        let nominated = waiting
+        let nominated: Vec<&PodFact> = waiting
             .filter(|other| other.uid != pod.uid && other.nominated.as_ref() == Some(&life.name))
             .filter(|other| self.is_served(other))
-            .filter(|other| other.priority >= pod.priority);
-        let beside: Vec<&PodFact> = on.iter().copied().chain(nominated).collect();
+            .filter(|other| other.priority >= pod.priority)
+            .collect();
+        let beside: Vec<&PodFact> = self.facts.pods_on(&life.name).chain(nominated.iter().copied()).collect();
         !life.cordoned
             && self.facts.profiles.let_pod(pod, life)
             && pod.pool.as_ref().is_none_or(|pool| *pool == life.pool)
@@ -156,6 +152,7 @@ impl Inner {
             && beside.len() < life.pods
             && !(pod.port.is_some() && beside.iter().any(|one| one.port == pod.port))
             && !beside.iter().any(|one| one.keeps_away(pod))
+            && self.facts.spreading_lets(pod, life, &nominated)
             && self.volumes_let(pod, life)
             && self.extenders.let_pod(pod, &life.name)
     }

@@ -4,6 +4,7 @@ use super::budgets::BudgetFact;
 use super::extenders::RESOURCE;
 use super::model::store::{Change, Verb};
 use super::profiles::ProfileFacts;
+use super::spreading::{Constraint, SPREAD};
 use super::storage::{BIND_COMPLETED, SELECTED_NODE};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,6 +37,9 @@ pub(crate) struct PodFact {
     pub(crate) alone: bool,
     pub(crate) pool: Option<String>,
     pub(crate) zone: Option<String>,
+    pub(crate) spread: Vec<Constraint>,
+    /// Whether it has the label of all pods that are to be spread.
+    pub(crate) is_spread: bool,
     /// Whether it tolerates the taint that some nodes have.
     pub(crate) tolerates: bool,
     pub(crate) priority: i64,
@@ -177,6 +181,8 @@ impl PodFact {
             alone: value.pointer("/spec/affinity/podAntiAffinity").is_some(),
             pool: named(value, "/spec/nodeSelector/pool"),
             zone: named(value, ZONE_OF_POD),
+            spread: Constraint::all_of(value),
+            is_spread: value.pointer("/metadata/labels").is_some_and(|all| all.get(SPREAD).is_some()),
             tolerates: false,
             priority: value.pointer("/spec/priority").and_then(Value::as_i64).unwrap_or_default(),
             scheduler: text(value, "/spec/schedulerName").to_owned(),

@@ -6,6 +6,7 @@ use super::network::Mix;
 use super::odd::OddStep;
 use super::profiles::ProfilePlan;
 use super::random::Random;
+use super::spreading::SpreadPlan;
 use std::time::Duration;
 
 /// Users and faults are at work for so long; then everything heals.
@@ -61,6 +62,7 @@ pub(crate) struct PodPlan {
     pub(crate) claims: Vec<ClaimPlan>,
     /// Whether it asks for the resource that some extenders manage.
     pub(crate) managed: bool,
+    pub(crate) spread: Option<SpreadPlan>,
 }
 
 /// A budget for the pods of an app in a namespace.
@@ -211,6 +213,8 @@ pub(crate) struct Plan {
     pub(crate) budgets: Vec<BudgetPlan>,
     /// The profiles that keep budgets strictly.
     pub(crate) strict: Vec<usize>,
+    /// The profiles that look soon for pods that were forgotten.
+    pub(crate) sweep_soon: Vec<usize>,
     /// Whether nodes have the resource that some extenders manage.
     pub(crate) has_resource: bool,
     /// Whether watches leave something out, and operators look for that often.
@@ -249,6 +253,7 @@ impl Plan {
             locals: Vec::new(),
             budgets: Vec::new(),
             strict: Vec::new(),
+            sweep_soon: Vec::new(),
             has_resource: false,
             leaves_out: false,
             profile_plans: vec![ProfilePlan::default(); profiles],
@@ -270,6 +275,8 @@ impl Plan {
         plan.draw_odd(&mut Random::new(seed).fork(11));
         plan.draw_kinds_of_nodes(&mut Random::new(seed).fork(12));
         plan.draw_small_nodes(&mut Random::new(seed).fork(16));
+        plan.draw_spreading(&mut Random::new(seed).fork(17));
+        plan.draw_sweeps(&mut Random::new(seed).fork(18));
         plan.leaves_profiles = Random::new(seed).fork(13).in_thousand(500);
         plan.steps.sort_by_key(|(at, _)| *at);
         plan
@@ -293,6 +300,7 @@ impl Plan {
             grace: random.pick(&[1, 2, 5, 10]),
             claims: Vec::new(),
             managed: false,
+            spread: None,
         }
     }
 

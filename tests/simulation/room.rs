@@ -2,7 +2,7 @@
 //!
 //! A bind is sent some time after it was decided, and is not weighed again. So what others bound meanwhile does not count against it, but all
 //! that was shown before the decision does. When that was nobody outside knows; it was after the pod came, after the operator took the Lease,
-//! and, for another node than before, after the end of the last try.
+//! and, for another node than before, after the end of the last try. (Spread constraints are in `spreading.rs`.)
 
 use super::facts::{By, Facts, NodeLife, PodFact};
 use super::rules::{OfOperator, Rules, Sent, Wrong};
@@ -34,6 +34,12 @@ impl Counted {
             By::Cluster if self.leaves_out => version <= self.long,
             By::ForeignScheduler | By::Cluster => version <= self.long.max(self.before),
         }
+    }
+
+    /// Up to which version all that happened to pods was known when the pod was decided about, and the version after which that was. None
+    /// where something may be missing, or the pod was decided long ago.
+    pub(crate) fn all_up_to(&self) -> Option<(u64, u64)> {
+        (!self.waited && !self.leaves_out).then(|| (self.long.max(self.before), self.before))
     }
 }
 
@@ -80,6 +86,9 @@ pub(crate) fn against_node(pod: &PodFact, life: &NodeLife) -> Vec<Wrong> {
     }
     if pod.zone.as_ref().is_some_and(|zone| *zone != life.zone) {
         wrong.push(("S2", format!("node {} is not in the pod's zone", life.name)));
+    }
+    if pod.spread.iter().any(|constraint| constraint.domain(life).is_none()) {
+        wrong.push(("S2", format!("node {} is in none of the zones over which the pod is to be spread", life.name)));
     }
     wrong
 }

@@ -1,6 +1,6 @@
 //! What must never happen, checked at each request: S1 to S7, evictions for nobody, and statuses that go backwards. (What a bind must count
-//! is in `room.rs`; two gates at once are in `leases.rs`; S8 is the ledger's own audit, in `ends.rs`; S9 is in `profiles.rs`; claims and
-//! volumes are in `claims.rs`, and what operators say of pods in `said.rs`.)
+//! is in `room.rs`, and for pods that are to be spread in `spreading.rs`; two gates at once are in `leases.rs`; S8 is the ledger's own audit,
+//! in `ends.rs`; S9 is in `profiles.rs`; claims and volumes are in `claims.rs`, and what operators say of pods in `said.rs`.)
 //!
 //! An operator is held to what it knew when it sent a request: everything that its watches had shown before, and all that it has bound
 //! itself. What is on its way to it does not count against it.
@@ -13,6 +13,7 @@ use super::model::kinds::Of;
 use super::plan::Plan;
 use super::profiles::against_profile;
 use super::room::{against_node, against_pods};
+use super::spreading::against_spreading;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -49,6 +50,12 @@ impl Seen {
         self.steps.iter().rev().find(|(at, _)| *at < now).map_or(self.long, |(_, version)| *version)
     }
 
+    /// When this version was shown first, unless that was long ago.
+    fn shown_at(&self, version: u64) -> Option<Instant> {
+        let newer = self.steps.iter().find(|(_, shown)| *shown >= version).map(|(at, _)| *at);
+        newer.filter(|_| self.long < version)
+    }
+
     fn newest(&self) -> u64 {
         self.steps.back().map_or(self.long, |(_, version)| *version)
     }
@@ -68,10 +75,10 @@ pub(crate) struct Sent {
     pods: u64,
     pub(crate) pods_long: u64,
     nodes: u64,
-    nodes_long: u64,
+    pub(crate) nodes_long: u64,
     /// What was shown at this very moment included.
-    pods_now: u64,
-    nodes_now: u64,
+    pub(crate) pods_now: u64,
+    pub(crate) nodes_now: u64,
 }
 
 /// A bind that may still be carried out.
@@ -108,6 +115,13 @@ pub(crate) struct OfOperator {
     pub(crate) doubtful: BTreeMap<String, Vec<Doubt>>,
     /// The node that each bind was sent to last, by the pod's uid.
     tried: BTreeMap<String, String>,
+}
+
+impl OfOperator {
+    /// Up to which version nodes had been shown to it before pods were up to this one; 0 where that was long ago.
+    pub(crate) fn nodes_shown_before(&self, pods: u64) -> u64 {
+        self.pods.shown_at(pods).map_or(0, |at| self.nodes.before(at))
+    }
 }
 
 #[derive(Debug, Default)]
@@ -339,12 +353,13 @@ impl Rules {
         let is_new = self.operator(operator).tried.insert(uid.to_owned(), node.to_owned()).as_deref() != Some(node);
         let mut known: Vec<&PodFact> = facts.pods_on(node).filter(|one| one.uid != uid && is_known(one)).collect();
         known.extend(self.on_their_way(operator, pod, (node, &lives), facts, now));
-        let may_say = self.may_say(operator, pod, facts, now);
+        let (may_say, view) = (self.may_say(operator, pod, facts, now), self.view(operator, &counted, &sent));
         let wrong = lives.iter().map(|life| {
             let mut wrong = against_node(pod, life);
             wrong.extend(claims_of_bind((pod, life), facts, uses_claims));
             if is_new {
                 wrong.extend(against_pods(pod, life, &known));
+                wrong.extend(against_spreading(pod, life, facts, view));
                 wrong.extend(against_profile(pod, life, &may_say));
             }
             wrong

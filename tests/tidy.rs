@@ -311,6 +311,30 @@ fn the_tests_that_pages_name_exist() {
     assert!(seen > 300, "{seen} names; are they written in another way now?");
 }
 
+/// What others have failed by is held by a test that bears the number, so that whoever reads of an issue finds it.
+#[test]
+fn each_failure_of_others_has_a_test_that_bears_its_number() {
+    let text = page("docs/reliability.md");
+    let (_, section) = text.split_once("\n## What failed elsewhere\n").unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let (mut wrong, mut seen) = (Vec::new(), 0);
+    for row in section.lines() {
+        let cells: Vec<&str> = row.split(" | ").collect();
+        let [what, issues, here] = cells[..] else { continue };
+        if issues == "issues" {
+            continue;
+        }
+        let numbers: Vec<&str> = issues.split(|c: char| !c.is_ascii_digit()).filter(|part| !part.is_empty()).collect();
+        let tests = here.split('`').skip(1).step_by(2).filter_map(|code| code.rsplit_once("::"));
+        seen += 1;
+        if !tests.filter_map(|(_, name)| name.rsplit('_').next()).any(|end| numbers.contains(&end)) {
+            wrong.push(format!("docs/reliability.md, {what}: no test ends with one of {issues}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(seen > 50, "{seen} rows; are they written in another way now?");
+}
+
 /// A known bug that no page mentions is one of which nobody says whether worlds catch it.
 #[test]
 fn the_page_on_bad_days_names_every_known_bug() {

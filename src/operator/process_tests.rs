@@ -4,9 +4,10 @@ use super::context::Context;
 use super::options::OperatorError;
 use super::process::{has_successor, lead, release_lease, watchdog};
 use super::reconciler_tests::{context, options};
-use berth_cluster::lease::{Gate, Identity, LeaseOptions, LeaseState, Timing, elect};
+use berth_cluster::lease::{Gate, Identity, LEASE_NAME, LeaseOptions, LeaseState, Timing, elect};
 use berth_cluster::limits::REQUEST_LIMIT;
 use berth_core::io::{AttemptId, BindRequest, Refusal, WorkerId};
+use berth_core::ledger::Ledger;
 use berth_core::testing::{node, pending_pod};
 use berth_runtime::EffectSink;
 use berth_telemetry::Health;
@@ -138,6 +139,83 @@ async fn a_process_that_cannot_go_on_keeps_the_lease_while_a_bind_may_land() {
     assert_eq!(cx.writers.may_land(), 0);
     assert!(release_lease(lease, 0).await);
     assert_eq!(holder(&kept), "");
+}
+
+/// An API server with a pod and its profile, whose Lease another replica of ours holds for an hour.
+async fn led_by_another() -> (Scripted, Arc<Mutex<Option<Value>>>) {
+    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": LEASE_NAME, "resourceVersion": "1",
+            "annotations": {"scheduling.berth.dev/installation": "home/berth"}},
+        "spec": {"holderIdentity": "berth-1_77ab01cd", "leaseDurationSeconds": 3_600}});
+    let kept = Arc::new(Mutex::new(Some(lease)));
+    let of_server = kept.clone();
+    let server = Scripted::start(move |asked| {
+        let of_server = of_server.clone();
+        async move {
+            if asked.query.contains("watch=") {
+                return Reply::hang().await;
+            }
+            let list = |kind: &str, items: &[Value]| {
+                let metadata = json!({"resourceVersion": "9"});
+                Reply::json(200, json!({"kind": kind, "apiVersion": "v1", "metadata": metadata, "items": items}))
+            };
+            let pod = json!({"metadata": {"namespace": "ns", "name": "p", "uid": "u-p", "resourceVersion": "5"},
+                "spec": {"schedulerName": "a"}});
+            let profile = json!({"apiVersion": "scheduling.berth.dev/v1alpha1", "kind": "SchedulerProfile",
+                "metadata": {"name": "a", "uid": "u-a", "resourceVersion": "5", "generation": 1,
+                    "creationTimestamp": "2026-01-01T00:00:00Z"},
+                "spec": {"schedulerNames": ["a"]}});
+            match (&*asked.method, asked.path.rsplit('/').next().unwrap_or_default()) {
+                ("GET", LEASE_NAME) => Reply::json(200, of_server.lock().unwrap().clone().unwrap()),
+                ("PUT", LEASE_NAME) => {
+                    let mut lease = asked.body;
+                    lease["metadata"]["resourceVersion"] = json!((10 + asked.number).to_string());
+                    *of_server.lock().unwrap() = Some(lease.clone());
+                    Reply::json(200, lease)
+                }
+                ("POST", "leases") => Reply::status(409, "the mark is there"),
+                ("GET", "pods") => list("PodList", &[pod]),
+                ("GET", "schedulerprofiles") => list("SchedulerProfileList", &[profile]),
+                ("GET", _) => list("List", &[]),
+                _ => Reply::status(404, "not there"),
+            }
+        }
+    })
+    .await;
+    (server, kept)
+}
+
+/// 115753: what a replica that does not lead keeps. It follows the cluster, to take over at once; nobody in it has a queue.
+#[tokio::test]
+async fn a_standby_knows_the_pods_and_has_no_worker_until_it_leads_115753() {
+    let (server, kept) = led_by_another().await;
+    let options = options();
+    let (cx, notices) = context(&server, &options);
+    let timing = Timing { retry: Duration::from_millis(50), ..Timing::default() };
+    let lease = elect(server.config(), LeaseOptions { timing, ..of_lease() }, cx.gate.clone());
+    let (health, stop) = (Health::waiting_for(&[]), CancellationToken::new());
+    let takes_over = async {
+        let stands_by = || matches!(cx.board.lock().lease, Some(LeaseState::Standby { .. }));
+        until("it stands by", stands_by).await;
+        until("the pod is known", || cx.engine.read(|ledger: &Ledger| ledger.pod("u-p").is_some())).await;
+        assert!(cx.engine.workers().is_empty());
+        {
+            let mut lease = kept.lock().unwrap();
+            let lease = lease.as_mut().unwrap();
+            lease["metadata"]["resourceVersion"] = json!("2");
+            lease["spec"] = json!({"holderIdentity": "", "leaseDurationSeconds": 1});
+        }
+        until("it works", || cx.engine.worker("a").is_some()).await;
+        let asked = server.requests();
+        let first =
+            |method: &str, end: &str| asked.iter().position(|one| one.method == method && one.path.ends_with(end));
+        let (leads, reads_profiles) = (first("PUT", LEASE_NAME), first("GET", "/schedulerprofiles"));
+        assert!(leads.is_some() && leads < reads_profiles, "{leads:?}, {reads_profiles:?}");
+        stop.cancel();
+    };
+    let leads = lead(&options, &cx, &cx.gate, &lease, &health, Arc::new(Notify::new()), notices, &stop);
+    let (led, ()) = tokio::join!(leads, takes_over);
+    assert!(matches!(led, Ok(Some(_))));
 }
 
 #[tokio::test]

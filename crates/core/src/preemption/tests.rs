@@ -2,6 +2,7 @@
 
 use super::testing::{NOW, budget, everywhere, nodes, on, outcome, pending, profile, upstream, waits};
 use super::*;
+use crate::cycle::Decision;
 use crate::model::{LabelSelector, PodDisruptionBudget, TaintEffect, Toleration};
 use crate::plugins::{Code, Work};
 use crate::profile::Preemption;
@@ -303,6 +304,29 @@ fn where_pre_filter_refuses_no_eviction_helps() {
     let text = format!("preemption: 0/1 nodes are available: 1 {NOT_HELPFUL}.");
     assert_eq!(upstream(&mut ledger, lost), text);
     assert_eq!(upstream(&mut nodes(&[]), waits(1000)), "fails: preemption: no nodes available");
+}
+
+/// 4 of scheduler-library: what was taken away on trial stayed away for whoever was looked at next.
+#[test]
+fn what_is_tried_for_one_pod_is_not_there_for_the_next_scheduler_library_4() {
+    let mut ledger = cluster(&[on("a", "x", 1, 2000, 1), on("b", "y", 1, 1500, 1)]);
+    let waiting = pending(&mut ledger, waits(1000));
+    let next = pending(&mut ledger, crate::testing::pod("next", shape_of(1000, 0)));
+    let mut scheduler = Scheduler::new(profile(Preemption::default()), 1);
+    let fits = |scheduler: &mut Scheduler, ledger: &Ledger| match scheduler.decide(ledger, &next) {
+        Decision::Place(_) => true,
+        Decision::NoFit(_) => false,
+        other => panic!("{other:?}"),
+    };
+    // From the second look on, what is found of the nodes is kept.
+    assert!(!fits(&mut scheduler, &ledger) && !fits(&mut scheduler, &ledger));
+    let Outcome::Evict(plan) = scheduler.preempt(&ledger, &waiting, &everywhere()) else { panic!("a plan") };
+    ledger.audit().expect("the sums are those of the pods");
+    assert!(!fits(&mut scheduler, &ledger), "nobody was evicted");
+    for victim in &plan.victims {
+        ledger.delete_pod(&victim.uid);
+    }
+    assert!(fits(&mut scheduler, &ledger));
 }
 
 #[test]

@@ -78,14 +78,19 @@ fn a_failed_answer_ends_the_preemption_and_an_ignored_one_does_not() {
     ignoring.assert_clean();
 }
 
+/// 101548: a candidate without victims, whose first one was read, ended the process.
 #[test]
 fn an_answer_that_leaves_no_victim_is_reported_101548() {
-    let mut bench = bench(vec![changes_victims("x", OnFailure::Fail)]);
-    bench.settle();
-    bench.answer(Ok(victims(&[])));
-    let text = "0/3 nodes are available: 3 Insufficient cpu. preemption: no candidate node for preemption";
-    assert_eq!(bench.one_refusal().1, text);
-    bench.assert_clean();
+    let on_a = "expected at least one victim pod on node \"a\"";
+    for (answer, why) in [(vec![], "no candidate node for preemption"), (vec![("a", ""), ("b", "mid")], on_a)] {
+        let mut bench = bench(vec![changes_victims("x", OnFailure::Fail)]);
+        bench.settle();
+        bench.answer(Ok(victims(&answer)));
+        let text = format!("0/3 nodes are available: 3 Insufficient cpu. preemption: {why}");
+        assert_eq!(bench.one_refusal().1, text);
+        assert!(bench.evictions.is_empty());
+        bench.assert_clean();
+    }
 }
 
 #[test]

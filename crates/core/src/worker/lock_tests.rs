@@ -130,6 +130,32 @@ fn no_hold_judges_more_rows_than_there_is_work_for() {
     assert!(effects.contains("Refuse"), "{effects}");
 }
 
+/// 5168 of volcano: what all other workers' binds had touched was taken up for each decision, and more of them were slower than one.
+#[test]
+fn what_others_place_costs_a_worker_the_rows_where_they_placed_it_5168() {
+    let nodes = 300;
+    let ledger = Counted::with_nodes(nodes);
+    let mut profile = CompiledProfile::default_preset("test");
+    profile.sampling.percentage = 100;
+    let mut worker = worker(profile);
+    for turn in ["seen for the first time", "has a class of its own now"] {
+        let (judged, _) = ledger.try_pod(&mut worker, turn, shape_of(10, 0));
+        assert_eq!(judged.iter().sum::<usize>(), nodes, "{turn}: each row once: {judged:?}");
+    }
+    for others in [1, 10, 100] {
+        for i in 0..others {
+            let (name, on) = (format!("other-{others}-{i}"), Some(format!("n{i}").into()));
+            let other = Pod { scheduler_name: "other".into(), node_name: on, ..pod(&name, shape_of(10, 0)) };
+            ledger.ledger.borrow_mut().apply_pod(other);
+        }
+        let (judged, effects) = ledger.try_pod(&mut worker, &format!("beside {others}"), shape_of(10, 0));
+        assert!(effects.contains("Bind"), "{effects}");
+        // The worker's own last pod is on one of these rows, or on one more.
+        let judged = judged.iter().sum::<usize>();
+        assert!((others..=others + 1).contains(&judged), "{judged} rows after {others} pods of others");
+    }
+}
+
 /// As many values of selectors as a pod may have, and no node has one of them.
 fn costly() -> PodShape {
     let test = NodeTest { key: "missing".into(), operator: NodeTestOperator::DoesNotExist, values: Vec::new() };

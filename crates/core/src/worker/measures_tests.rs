@@ -74,12 +74,12 @@ fn attempts_are_measured_by_their_ends_and_pods_from_the_first_chance_to_the_bin
     assert!(snapshot.evaluations.contains(&("NodeResourcesFit", "Filter", 2)), "{:?}", snapshot.evaluations);
 }
 
-/// Two nodes, and twenty pods of which two are measured in all their parts.
-fn twenty_pods() -> Ticking {
+/// So many nodes, and twenty pods of which two are measured in all their parts.
+fn twenty_pods_on(nodes: usize) -> Ticking {
     let ticking = ticking(1);
     ticking.write(|ledger| {
-        for name in ["n1", "n2"] {
-            ledger.apply_node(&node(name, 100_000, 1 << 30, 100));
+        for i in 0..nodes {
+            ledger.apply_node(&node(&format!("n{i}"), 100_000, 1 << 30, 100));
         }
         for i in 0..20 {
             ledger.apply_pod(pod(&format!("p{i}"), shape_of(1, 1)));
@@ -90,7 +90,7 @@ fn twenty_pods() -> Ticking {
 
 #[test]
 fn one_attempt_of_ten_is_measured_in_all_its_parts() {
-    let ticking = twenty_pods();
+    let ticking = twenty_pods_on(2);
     let mut worker = Worker::new(Arc::new(CompiledProfile::default_preset("test")), 1);
     worker.step(Time::ZERO, &mut Vec::new(), &ticking, &mut Vec::new());
     let measures = worker.snapshot(&ticking).measures;
@@ -104,7 +104,7 @@ fn one_attempt_of_ten_is_measured_in_all_its_parts() {
 #[test]
 fn single_plugins_are_measured_where_somebody_asks_for_it() {
     for asked in [false, true] {
-        let ticking = twenty_pods();
+        let ticking = twenty_pods_on(2);
         ticking.write(|ledger| ledger.apply_pod(pod("too-large", shape_of(200_000, 1))));
         let mut worker = Worker::new(Arc::new(CompiledProfile::default_preset("test")), 1);
         if asked {
@@ -127,6 +127,24 @@ fn single_plugins_are_measured_where_somebody_asks_for_it() {
         ];
         assert_eq!(found, if asked { &want[..] } else { &[] });
     }
+}
+
+/// 117592: a metric that each plugin counted on each node took a good part of the throughput.
+#[test]
+fn what_is_measured_of_an_attempt_does_not_grow_with_the_nodes_117592() {
+    let asked_on = |nodes: usize| {
+        let ticking = twenty_pods_on(nodes);
+        let mut worker = Worker::new(Arc::new(CompiledProfile::default_preset("test")), 1);
+        worker.measure_plugins();
+        let mut effects = Vec::new();
+        worker.step(Time::ZERO, &mut Vec::new(), &ticking, &mut effects);
+        let snapshot = worker.snapshot(&ticking);
+        let looked_at = ("NodeResourcesFit", "Filter", 20 * nodes as u64);
+        assert!(snapshot.evaluations.contains(&looked_at), "{:?}", snapshot.evaluations);
+        assert_eq!(effects.len(), 20, "each is placed");
+        ticking.millis.get()
+    };
+    assert_eq!(asked_on(90), asked_on(2), "so often the clock is read");
 }
 
 #[test]

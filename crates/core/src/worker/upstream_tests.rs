@@ -1,14 +1,16 @@
 //! What failed in other schedulers, as far as no other file here is about it. Each test names the issue; `docs/reliability.md` has
 //! the whole list.
 
+use super::extender_tests::{Bench as ExtenderBench, broken, filter, profile};
 use super::preemption_tests::{BACKOFF, Bench};
 use super::volume_tests::{Bench as VolumeBench, claimed, newer};
 use super::*;
 use crate::cycle::{Decision, Scheduler};
-use crate::io::{BindOutcome, BindRequest, VolumesOutcome};
+use crate::io::{BindOutcome, BindRequest, RefusalReason, VolumesOutcome};
 use crate::ledger::{Conflict, Ledger, PodState};
-use crate::model::{Node, PersistentVolume};
-use crate::plugins::inter_pod_affinity::testing::{labelled, term};
+use crate::model::{Node, PersistentVolume, SpreadConstraint};
+use crate::plugins::inter_pod_affinity::testing::{labelled, labels, selector, term};
+use crate::profile::{Extender, OnFailure, Sampling};
 use crate::queue::Counts;
 use crate::testing::{node, pod, shape_of};
 use crate::volume_testing::{bound, claim, only_in, using, volume};
@@ -318,4 +320,149 @@ fn a_pod_of_which_one_claim_was_bound_goes_on_at_the_node_of_that_one_73263() {
     let claims: Vec<&str> = writes.bindings.iter().map(|write| &*write.claim.name).collect();
     assert_eq!((again, claims), (&node, vec![&*second.claim.name]));
     bench.audit();
+}
+
+/// At most so many more pods of `app` in one domain than in another.
+fn spread(max_skew: i32, topology_key: &str, app: &str) -> SpreadConstraint {
+    SpreadConstraint {
+        max_skew,
+        topology_key: topology_key.into(),
+        hard: true,
+        selector: Some(selector(app)),
+        min_domains: 1,
+        honor_affinity: true,
+        honor_taints: false,
+    }
+}
+
+/// 116629: the volumes of a rollout are where there is one pod too many. The pod waits as with upstream, and its owner is told of both.
+#[test]
+fn a_pod_whose_volume_is_where_there_are_too_many_pods_is_told_of_both_116629() {
+    let mut bench = VolumeBench::new();
+    let mut web = labelled("app=web");
+    web.0.spread.push(spread(1, "zone", "app=web"));
+    let running = |name: &str, node: &str| Pod { node_name: Some(node.into()), ..web.named(name) };
+    bench.seen(|ledger| {
+        ledger.apply_volume(PersistentVolume { affinity: Some(only_in("x")), ..volume("v", "", 1) });
+        ledger.apply_claim(bound("c", "v"));
+        ledger.apply_pod(running("in-x", "a"));
+        ledger.apply_pod(Pod { volumes: using("p", &["c"]).volumes, ..web.named("p") });
+    });
+    bench.settle(0);
+    let (refused, reason, text) = &bench.refusals[0];
+    assert_eq!((&**refused, *reason), ("p", RefusalReason::Unschedulable));
+    for why in ["1 node(s) didn't match PersistentVolume's node affinity", "1 node(s) didn't match pod topology spread"]
+    {
+        assert!(text.contains(why), "{text}");
+    }
+    bench.now = 20_000;
+    bench.seen(|ledger| ledger.apply_pod(running("in-y", "b")));
+    bench.settle(0);
+    assert_eq!(bench.binds.iter().map(|(_, _, _, node)| &**node).collect::<Vec<_>>(), ["a"], "it fits now");
+    bench.audit();
+}
+
+/// 122494: what an extender did not bind. That its failures are ignored lets nobody else bind the pod: it may be the only one to count
+/// what the pod takes.
+#[test]
+fn a_bind_that_an_extender_refuses_is_put_to_it_again_although_its_failures_are_ignored_122494() {
+    let binder = Extender { binds: true, ..filter("x", OnFailure::Ignore) };
+    let mut bench = ExtenderBench::new(profile(vec![binder]), "a");
+    bench.pod(pod("p", shape_of(100, 0)));
+    for turn in 0..3 {
+        bench.now = 20_000 * turn;
+        bench.settle();
+        bench.answer(Err(broken()));
+        assert_eq!(bench.binds.len(), 1, "turn {turn}: it need not filter");
+        let (attempt, _, node, by) = bench.binds.remove(0);
+        assert_eq!((&*node, by), ("a", Some(0)), "turn {turn}");
+        let outcome = BindOutcome::Refused { code: Some(500), message: "no".into() };
+        bench.tell(Input::BindEnded { attempt, outcome });
+        bench.settle();
+        assert_eq!(bench.worker.queue.counts(), Counts { backoff: 1, ..Counts::default() }, "turn {turn}");
+    }
+    assert!(bench.refusals.iter().all(|(_, reason, _)| *reason == RefusalReason::SchedulerError));
+    bench.assert_clean();
+}
+
+/// A ledger before each access to which somebody else does something.
+struct Interrupted<'a> {
+    ledger: &'a RefCell<Ledger>,
+    by: RefCell<Box<dyn FnMut() + 'a>>,
+}
+
+impl LedgerAccess for Interrupted<'_> {
+    fn read<R>(&self, f: impl FnOnce(&Ledger) -> R) -> R {
+        (self.by.borrow_mut())();
+        f(&self.ledger.borrow())
+    }
+
+    fn write<R>(&self, f: impl FnOnce(&mut Ledger) -> R) -> R {
+        (self.by.borrow_mut())();
+        f(&mut self.ledger.borrow_mut())
+    }
+}
+
+/// Nodes for the pods of `test` and others for those of `other`, no two alike.
+fn two_pools() -> RefCell<Ledger> {
+    let mut ledger = Ledger::new();
+    for (pool, smallest) in [("test", 4_000), ("other", 4_100)] {
+        for i in 0..4 {
+            let name = format!("{pool}-{i}");
+            let labels = labels(&format!("kubernetes.io/hostname={name} pool={pool}"));
+            ledger.apply_node(&Node { labels, ..node(&name, smallest + 500 * i, 64 << 30, 110) });
+        }
+    }
+    RefCell::new(ledger)
+}
+
+/// One of three kinds of pods that spread over the nodes of their scheduler.
+fn of_pool(scheduler: &str, i: i64) -> Pod {
+    let app = format!("app={scheduler}");
+    let mut asks = labelled(&app);
+    asks.0.spread.push(spread(3, "kubernetes.io/hostname", &app));
+    asks.0.row_mut().requests.milli_cpu = 100 * (1 + i % 3);
+    asks.0.row_mut().node_selector = labels(&format!("pool={scheduler}"));
+    Pod { scheduler_name: scheduler.into(), ..asks.named(&format!("{scheduler}-{i:02}")) }
+}
+
+/// A worker that compares two nodes at a time: it matters where its look begins.
+fn of_two_nodes(scheduler: &str) -> Worker {
+    let sampling = Sampling { percentage: 25, min_feasible: 1 };
+    Worker::new(Arc::new(CompiledProfile { sampling, ..CompiledProfile::default_preset(scheduler) }), 1)
+}
+
+fn placements(effects: &[Effect]) -> Vec<(String, String)> {
+    binds(effects).iter().map(|bind| (bind.pod.key.name.to_string(), bind.node.to_string())).collect()
+}
+
+/// 5146, 5147 and 5154 of volcano: workers wrote into each other's state of an attempt, and moved the place where the other's look begins.
+#[test]
+fn a_worker_that_another_interrupts_at_each_look_decides_as_it_would_alone_5146() {
+    const PODS: i64 = 20;
+    let alone = ["test", "other"].map(|name| {
+        let (ledger, mut worker, mut effects) = (two_pools(), of_two_nodes(name), Vec::new());
+        for i in 0..PODS {
+            ledger.borrow_mut().apply_pod(of_pool(name, i));
+            worker.step(Time::ZERO, &mut Vec::new(), &ledger, &mut effects);
+        }
+        placements(&effects)
+    });
+    assert_eq!(alone.each_ref().map(Vec::len), [PODS as usize; 2]);
+    let (ledger, mut test, mut other) = (two_pools(), of_two_nodes("test"), of_two_nodes("other"));
+    let (mut of_test, mut of_other, mut came) = (Vec::new(), Vec::new(), 0);
+    (0..PODS).for_each(|i| ledger.borrow_mut().apply_pod(of_pool("test", i)));
+    {
+        let by = RefCell::new(Box::new(|| {
+            if came < PODS {
+                ledger.borrow_mut().apply_pod(of_pool("other", came));
+                came += 1;
+            }
+            other.step(Time::ZERO, &mut Vec::new(), &ledger, &mut of_other);
+        }) as Box<dyn FnMut()>);
+        let interrupted = Interrupted { ledger: &ledger, by };
+        while test.step(Time::ZERO, &mut Vec::new(), &interrupted, &mut of_test) == Next::Now {}
+    }
+    assert_eq!(came, PODS);
+    assert_eq!([placements(&of_test), placements(&of_other)], alone);
 }

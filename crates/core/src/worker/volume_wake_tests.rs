@@ -72,6 +72,24 @@ fn a_claim_that_changes_is_compared_with_few_claims_of_each_pod() {
     }
 }
 
+/// KEP-6132: each claim that changed was held against each pod that waited.
+#[test]
+fn claims_that_change_together_are_held_against_each_pod_once_6132() {
+    let (pods, claims) = (100, 1_000);
+    let mut bench = Bench::new();
+    bench.seen(|ledger| (0..pods).for_each(|p| ledger.apply_pod(using(&format!("p{p}"), &[&*format!("c{p}")]))));
+    bench.settle(0);
+    assert_eq!(bench.workers[0].queue.counts().unschedulable, pods);
+    bench.now = 20_000;
+    bench.refusals.clear();
+    CLAIMS_COMPARED.set(0);
+    bench.seen(|ledger| (0..claims).for_each(|c| ledger.apply_claim(claim(&format!("of-others-{c}"), "", 1))));
+    bench.settle(0);
+    assert!(bench.refusals.is_empty(), "nobody is tried: {:?}", bench.refusals);
+    let compared = CLAIMS_COMPARED.get();
+    assert!((pods..=pods * 12).contains(&compared), "{compared} comparisons");
+}
+
 /// A changed driver wakes pods with claims; upstream's hint looks at inline CSI volumes only.
 #[test]
 fn a_changed_driver_wakes_pods_with_claims() {

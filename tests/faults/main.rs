@@ -101,7 +101,7 @@ fn nothing_is_lost_doubled_or_overbooked_whatever_breaks() {
     let mut stage = Stage::start(if is_full { Scale::FULL } else { Scale::SHORT }, 1);
     let (mut wrong, mut all) = (Vec::new(), Vec::new());
     println!(
-        "faults: | what breaks | pods | to the first bind | until none waits | refused binds | restarts | lost, doubled, overbooked, broken rules | peak memory |"
+        "faults: | what breaks | pods | to the first bind | until none waits | refused binds | sent again | restarts | lost, doubled, overbooked, broken rules | peak memory |"
     );
     let picked = |case: &&Case| only.split('|').any(|text| case.id.contains(text) || case.what.contains(text));
     for case in cases::CASES.iter().filter(picked) {
@@ -130,10 +130,11 @@ fn nothing_is_lost_doubled_or_overbooked_whatever_breaks() {
 }
 
 fn line(case: &Case, figures: &Figures) -> String {
-    let Figures { first_bind, all_bound, pods, refused, doubled, verdict, peak_mib, restarts, .. } = figures;
+    let Figures { first_bind, all_bound, pods, refused, sent_again, doubled, verdict, peak_mib, restarts, .. } =
+        figures;
     let (lost, overbooked, broken) = (verdict.lost(), verdict.overbooked.len(), verdict.broken.len());
     format!(
-        "faults: | {} | {pods} | {} ms | {} ms | {refused} | {restarts} | {lost}, {doubled}, {overbooked}, {broken} | {peak_mib} MiB |",
+        "faults: | {} | {pods} | {} ms | {} ms | {refused} | {sent_again} | {restarts} | {lost}, {doubled}, {overbooked}, {broken} | {peak_mib} MiB |",
         case.what,
         first_bind.as_millis(),
         all_bound.as_millis(),

@@ -38,10 +38,9 @@ fn memory_does_not_grow_and_nothing_is_left() {
     let Ok(minutes) = env::var(MINUTES) else { return };
     let minutes: usize = minutes.parse().expect(MINUTES);
     assert!(minutes >= 3, "{MINUTES}: a third of it is compared with its end");
-    let scale = Scale::FULL;
+    let scale = Scale::FULL.as_asked();
     let mut stage = Stage::start(scale, 1);
-    let rate = scale.makers as f64 / scale.pace.as_secs_f64();
-    stage.load.keep((rate * LIFE.as_secs_f64()) as usize);
+    stage.load.keep((scale.rate() * LIFE.as_secs_f64()) as usize);
     stage.load.flow(true);
     let (mut sizes, mut replaced) = (Vec::new(), 0);
     for minute in 1..=minutes {

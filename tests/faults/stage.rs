@@ -46,6 +46,8 @@ pub(super) struct Figures {
     /// From healing until no pod waited any more, those included that came meanwhile.
     pub(super) all_bound: Duration,
     pub(super) pods: usize,
+    /// How many pods a second came before it.
+    pub(super) rate: f64,
     /// Bind requests that the API server refused.
     pub(super) refused: usize,
     /// Writes that an operator sent again. Where the proxy does not see them, bind requests beyond one for each pod.
@@ -159,16 +161,16 @@ impl Stage {
     pub(super) fn run(&mut self, fault: fn(&mut Self)) -> Figures {
         let restarts_before = self.restarts;
         self.measure_anew();
-        self.load.flow(true);
-        self.pass(Duration::from_secs(2));
+        let rate = self.begin_flow();
         fault(self);
         let healed = (Instant::now(), now_us());
-        self.pass(Duration::from_secs(2));
+        self.pass(self.scale.lead);
         self.load.flow(false);
         let verdict = self.judge_when_none_waits(LATER.saturating_sub(healed.0.elapsed()));
         let is_ready = self.become_ready();
         self.tend();
         let figures = Figures {
+            rate,
             verdict,
             peak_mib: self.peak_kib / 1024,
             restarts: self.restarts - restarts_before,
@@ -189,6 +191,14 @@ impl Stage {
         self.has_peaks = self.replicas.iter().all(|one| one.operator.process.reset_rss_peak().is_ok());
         self.proxy.count_anew();
         self.audited = self.audit.end();
+    }
+
+    /// Lets pods come for a while; how many came a second.
+    fn begin_flow(&mut self) -> f64 {
+        let (before, began) = (self.load.made(), Instant::now());
+        self.load.flow(true);
+        self.pass(self.scale.lead);
+        (self.load.made() - before) as f64 / began.elapsed().as_secs_f64()
     }
 
     /// The binds of this fault.

@@ -14,6 +14,12 @@ pub(super) fn table(runs: &[(&Case, Vec<Figures>)]) -> String {
     [HEAD.to_owned()].into_iter().chain(rows).collect::<Vec<_>>().join("\n")
 }
 
+/// How many pods a second came before the faults: the fewest and the most.
+pub(super) fn rates(runs: &[(&Case, Vec<Figures>)]) -> (f64, f64) {
+    let rates = || runs.iter().flat_map(|(_, runs)| runs).map(|run| run.rate);
+    (rates().fold(f64::INFINITY, f64::min), rates().fold(0.0, f64::max))
+}
+
 /// One case: what was counted is added up over its runs, and times are from the shortest to the longest.
 fn row(what: &str, runs: &[Figures]) -> String {
     let mut title = if runs.len() > 1 { format!("{what}, {} times", runs.len()) } else { what.to_owned() };

@@ -1,6 +1,6 @@
 //! Real processes, really broken: two operators under load on a real control plane, and afterwards a checker that reads only the API.
 //!
-//! `make test` breaks a few things in a small cluster, `make faults` (BERTH_FAULTS=all) everything on 1,000 nodes. It is a program
+//! `make test` breaks what takes little time in a small cluster, for a shorter time, `make faults` (BERTH_FAULTS=all) everything on 1,000 nodes. It is a program
 //! of its own because cargo runs one program after the other: nothing else of ours burdens the machine meanwhile.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]

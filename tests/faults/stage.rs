@@ -298,6 +298,15 @@ impl Stage {
         self.leader();
     }
 
+    /// How long something lasts that takes `full` seconds; in a short run `short`, which its row says.
+    pub(super) fn lasting(&mut self, full: u64, short: u64) -> Duration {
+        if self.scale.is_full {
+            return Duration::from_secs(full);
+        }
+        self.remark(format!("here for {short} s"));
+        Duration::from_secs(short)
+    }
+
     /// Says something about the fault beside its figures.
     pub(super) fn remark(&mut self, text: String) {
         self.remark = text;

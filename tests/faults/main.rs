@@ -28,6 +28,7 @@ mod noise;
 mod objects;
 mod proxy;
 mod quota;
+mod sizes;
 mod stage;
 #[path = "../e2e/stopped.rs"]
 mod stopped;

@@ -18,6 +18,7 @@ use crate::cluster::{HOME, binary, namespace, own_plane};
 use crate::load::{LOADED, Load, name};
 use crate::objects::{PROFILES, change_profile, pod_path, profile, wait_bound, wait_reason};
 use crate::proxy::Proxy;
+use crate::sizes::Sizes;
 use crate::stopped::{Late, Stopped};
 use crate::{LATER, Scale, authority, volumes};
 
@@ -278,6 +279,12 @@ impl Stage {
     /// The resident set of each operator, in MiB.
     pub(super) fn resident_mib(&self) -> Vec<u64> {
         self.replicas.iter().map(|one| one.operator.process.rss_kib().unwrap_or(0) / 1024).collect()
+    }
+
+    /// What the leader and the standby say of their sizes.
+    pub(super) fn sizes(&mut self) -> [Sizes; 2] {
+        let leader = self.who_leads();
+        [leader, 1 - leader].map(|place| Sizes::read(&self.replicas[place].operator.page("/metrics").unwrap().1))
     }
 
     /// Gives each operator a token of the account as it is now, as kubelets do.

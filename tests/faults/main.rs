@@ -1,7 +1,8 @@
 //! Real processes, really broken: two operators under load on a real control plane, and afterwards a checker that reads only the API.
 //!
-//! `make test` breaks what takes little time in a small cluster, for a shorter time, `make faults` (BERTH_FAULTS=all) everything on 1,000 nodes. It is a program
-//! of its own because cargo runs one program after the other: nothing else of ours burdens the machine meanwhile.
+//! `make test` breaks what takes little time in a small cluster, for a shorter time, `make faults` (BERTH_FAULTS=all) everything on
+//! 1,000 nodes. It is a program of its own because cargo runs one program after the other: nothing else of ours burdens the machine
+//! meanwhile.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
@@ -76,7 +77,7 @@ struct Scale {
 
 impl Scale {
     /// 250 pods a second: half of what Berth binds while pods are made (docs/benchmarks.md, race). They ask for a quarter of a core on
-    /// average, so that the case that lasts longest, two minutes, takes half of the 16,000 cores; of each host port it takes some 430 nodes.
+    /// average: the longest case, two minutes and 30,000 pods, takes half of the 16,000 cores, and each host port on some 430 nodes.
     const FULL: Self = Self {
         is_full: true,
         nodes: 1_000,

@@ -119,8 +119,9 @@ impl Faults {
         if request.uri.path().starts_with("/apis/auth") {
             return;
         }
+        let key = identity(request, body);
         let mut writes = self.writes.lock().unwrap();
-        if !writes.sent.insert(identity(request, body)) {
+        if !writes.sent.insert(key) {
             writes.again += 1;
         }
     }

@@ -1,4 +1,5 @@
-//! How long nothing may be bound. Where the machine has other work a time says little, so that much more is let pass.
+//! How long nothing may be bound, and while how many pods come. Where the machine has other work a time says little, so that much more
+//! is let pass.
 
 use std::env;
 use std::time::Duration;
@@ -25,6 +26,14 @@ pub(crate) fn check(what: &str, measured: &[f64], limit: Duration) {
     for gap in measured {
         assert!(*gap <= bound.as_secs_f64() * 1e3, "{what}: {gap:.0} ms without a bind, more than {bound:?}");
     }
+}
+
+/// Prints how many pods a second came beside how many were meant, and asserts that they were about as many.
+pub(crate) fn check_rate(what: &str, reached: f64, meant: u32) {
+    let part = if env::var(ALONE).is_ok() { 0.9 } else { 0.5 };
+    let least = f64::from(meant) * part;
+    println!("{what}: {reached:.1} pods a second came, of {meant} (at least {least:.0})");
+    assert!(reached >= least, "{what}: {reached:.1} pods a second came, less than {least:.0}");
 }
 
 fn bound(limit: Duration, is_alone: bool) -> Duration {

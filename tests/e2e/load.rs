@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use berth_lab::{ControlPlane, NodeSpec, Operator};
 use serde_json::json;
@@ -19,6 +19,8 @@ const NODES: usize = 400;
 const ROOM: u64 = 3_000;
 /// More are not made: they would find no room.
 const MOST: usize = NODES * 30 - 100;
+/// Threads that make pods: so many that the rate does not depend on how soon the API server answers.
+const MAKERS: u32 = 8;
 
 /// Pods of one profile in a namespace of its name. Its nodes are to be filled one after the other, so that each fill is a chance to
 /// overbook.
@@ -69,25 +71,37 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// Makes a pod each `pace`, from each of two threads, while `work` runs.
-    pub(crate) fn beside<R>(&self, pace: Duration, work: impl FnOnce() -> R) -> R {
+    /// Makes so many pods a second while `work` runs.
+    pub(crate) fn beside<R>(&self, rate: u32, work: impl FnOnce() -> R) -> R {
+        let pace = Duration::from_secs(1) * MAKERS / rate;
         thread::scope(|scope| {
             let _ends = EndOnDrop(&self.done);
-            scope.spawn(|| self.make_pods(pace));
-            scope.spawn(|| self.make_pods(pace));
+            for maker in 0..MAKERS {
+                // One after the other: if all came at once, so would the binds, with gaps between them that are not Berth's.
+                let first = pace / MAKERS * maker;
+                scope.spawn(move || self.make_pods(first, pace));
+            }
             work()
         })
     }
 
-    fn make_pods(&self, pace: Duration) {
+    fn make_pods(&self, first: Duration, pace: Duration) {
+        let mut next = Instant::now() + first;
         while !self.done.load(Ordering::Relaxed) {
+            // A measure of time, not of luck.
+            thread::sleep(next.saturating_duration_since(Instant::now()));
+            // A rate, not a pause: what an answer takes is not added to it.
+            next = (next + pace).max(Instant::now());
             if self.flows.load(Ordering::Relaxed) && self.made.load(Ordering::Relaxed) < MOST {
                 let pod = self.pod(self.made.fetch_add(1, Ordering::Relaxed));
                 self.plane.api.post(&pod_path(self.name, ""), &pod).unwrap();
             }
-            // A measure of time, not of luck.
-            thread::sleep(pace);
         }
+    }
+
+    /// How many pods there are, or are about to be.
+    pub(crate) fn made(&self) -> usize {
+        self.made.load(Ordering::Relaxed)
     }
 
     fn pod(&self, i: usize) -> serde_json::Value {

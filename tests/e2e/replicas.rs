@@ -1,6 +1,6 @@
 //! Two replicas: the standby is ready and does nothing; it takes over when the leader ends, is killed or stands still.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use berth_lab::{ControlPlane, Operator};
 use serde_json::json;
@@ -15,8 +15,8 @@ use crate::objects::{PROFILES, condition, events, profile, wait_reason};
 use crate::stopped::{Late, Stopped};
 
 const HERE: &str = "replicas";
-/// Between two pods of one of the two makers: some 60 pods a second.
-const PACE: Duration = Duration::from_millis(30);
+/// Pods a second.
+const RATE: u32 = 60;
 const HAND_OVERS: usize = 5;
 const KILLS: usize = 2;
 /// Pods that wait when the leader ends or stands still in the middle of a backlog.
@@ -34,7 +34,7 @@ fn two_replicas_hand_over_and_take_over_and_never_work_at_once_136782() {
     a_standby_is_ready_and_says_who_leads(&plane, &leader, &standby);
 
     // Who leads in the end places what is left.
-    let _leader = load.beside(PACE, || {
+    let _leader = load.beside(RATE, || {
         let pair = hand_overs(&load, leader, standby);
         let pair = hand_over_of_a_backlog(&load, pair);
         let pair = take_overs_from_killed(&load, pair);

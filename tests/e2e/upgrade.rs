@@ -1,6 +1,6 @@
 //! A release is upgraded and rolled back while pods keep coming: nobody feels it but the profile that the new version refuses.
 
-use std::time::Duration;
+use std::time::Instant;
 
 use berth_lab::{ControlPlane, Operator, Options};
 use serde_json::json;
@@ -8,15 +8,15 @@ use serde_json::json;
 use crate::SOON;
 use crate::audit::Audit;
 use crate::cluster::{HOME, copied_chart, install_chart, namespace, send_signal, serving};
-use crate::limit::{ROLLED, check};
+use crate::limit::{ROLLED, check, check_rate};
 use crate::load::{Load, now_us, ready};
 use crate::objects::{PROFILES, condition, pod, pod_path, profile, wait_bound, wait_reason};
 
 const HERE: &str = "upgrade";
 /// The profile that only the old release serves: it has a reserved name.
 const REFUSED: &str = "refused-by-the-next";
-/// Between two pods of one of the two makers: 200 pods a second at most.
-const PACE: Duration = Duration::from_millis(10);
+/// Pods a second.
+const RATE: u32 = 100;
 
 #[test]
 fn an_upgrade_and_a_rollback_lose_no_pod_and_double_none() {
@@ -33,28 +33,50 @@ fn an_upgrade_and_a_rollback_lose_no_pod_and_double_none() {
         plane.api.post(PROFILES, &profile(name, &spec)).unwrap();
         wait_reason(&plane, name, "Ready", "Serving");
     }
-    let _last = load.beside(PACE, || {
+    let _last = load.beside(RATE, || {
         load.wait_for_binds(100);
-        let since = now_us();
+        let roll = Roll::begin(&load);
         let unset = ["--set", "operator.serveDefaultScheduler=false"];
         plane.helm(&[&["upgrade", "berth", next.to_str().unwrap(), "--namespace", HOME], &unset[..]].concat()).unwrap();
         let new = rolled(&plane, old, "berth-new");
         load.wait_for_binds(100);
-        check("upgrade: helm upgrade", &[load.longest_gap(since)], ROLLED);
+        roll.end("upgrade: helm upgrade", &load);
         refused_by_the_new_version(&plane);
 
-        let since = now_us();
+        let roll = Roll::begin(&load);
         plane.helm(&["rollback", "berth", "1", "--namespace", HOME]).unwrap();
         let back = rolled(&plane, new, "berth-back");
         // The pod that the new version left alone is placed by the old one.
         wait_bound(&plane, REFUSED, "left-alone");
         wait_reason(&plane, REFUSED, "Ready", "Serving");
         load.wait_for_binds(100);
-        check("upgrade: helm rollback", &[load.longest_gap(since)], ROLLED);
+        roll.end("upgrade: helm rollback", &load);
         back
     });
     assert_eq!(condition(&plane.api.get(&format!("{PROFILES}/{HERE}")).unwrap(), "Ready").unwrap().1, "Serving");
     load.nothing_was_lost_doubled_or_overbooked();
+}
+
+/// A time in which all replicas are replaced.
+struct Roll {
+    /// When it began, also in microseconds of Unix time.
+    began: Instant,
+    since: i64,
+    /// How many pods had been made.
+    made: usize,
+}
+
+impl Roll {
+    fn begin(load: &Load<'_>) -> Self {
+        Self { began: Instant::now(), since: now_us(), made: load.made() }
+    }
+
+    /// That pods came meanwhile is a part of what is shown.
+    fn end(self, what: &str, load: &Load<'_>) {
+        let reached = (load.made() - self.made) as f64 / self.began.elapsed().as_secs_f64();
+        check(what, &[load.longest_gap(self.since)], ROLLED);
+        check_rate(what, reached, RATE);
+    }
 }
 
 /// What the Deployment does, one surge and none unavailable: a new pod is ready before an old one goes, the leader first.

@@ -22,6 +22,9 @@ const ROLES: [&str; 3] = [
     "/apis/rbac.authorization.k8s.io/v1/namespaces/berth-system/roles/berth-state",
 ];
 
+/// Verbs that a short run withdraws, each with a resource: a bind, a refusal and the Lease.
+const FEW_RIGHTS: [(&str, &str); 3] = [("pods/binding", "create"), ("pods/status", "patch"), ("leases", "update")];
+
 pub(super) const CASES: &[Case] = &[
     Case {
         id: "api-server",
@@ -30,7 +33,9 @@ pub(super) const CASES: &[Case] = &[
         short: 1,
         fault: |stage| {
             stage.plane.apiserver().kill().unwrap();
-            stage.pass(Duration::from_secs(20));
+            // Also the shorter time costs the leader its Lease.
+            let away = stage.lasting(20, 12);
+            stage.pass(away);
             stage.plane.restart_apiserver().unwrap();
         },
     },
@@ -38,10 +43,12 @@ pub(super) const CASES: &[Case] = &[
         id: "etcd",
         what: "etcd stands still for 15 s",
         full: 1,
-        short: 0,
+        short: 1,
         fault: |stage| {
             stage.plane.etcd().signal(Signal::STOP).unwrap();
-            stage.pass(Duration::from_secs(15));
+            // Also in the shorter time requests are given up.
+            let still = stage.lasting(15, 5);
+            stage.pass(still);
             stage.plane.etcd().signal(Signal::CONT).unwrap();
         },
     },
@@ -49,7 +56,7 @@ pub(super) const CASES: &[Case] = &[
         id: "killed",
         what: "the leader is killed, and its container comes back (limit 15.5 s)",
         full: 20,
-        short: 0,
+        short: 1,
         fault: |stage| stage.end_leader(End::Killed),
     },
     Case {
@@ -72,7 +79,7 @@ pub(super) const CASES: &[Case] = &[
         full: 1,
         short: 1,
         fault: |stage| {
-            let rounds = if stage.scale.is_full { 12 } else { 3 };
+            let rounds = if stage.scale.is_full { 12 } else { 2 };
             for round in 0..rounds {
                 stage.proxy.cut_watches();
                 stage.pass(Duration::from_millis(1_000 + round * 1_700 % 4_000));
@@ -153,24 +160,15 @@ pub(super) const CASES: &[Case] = &[
         id: "foreign",
         what: "kube-scheduler binds onto the same nodes",
         full: 1,
-        short: 0,
+        short: 1,
         fault: beside_kube_scheduler,
     },
     Case {
         id: "rights",
         what: "verbs are withdrawn one by one and given back",
         full: 1,
-        short: 0,
-        fault: |stage| {
-            for path in ROLES {
-                let role = stage.plane.api.get(path).unwrap();
-                for (rule, verb) in verbs_of(&role) {
-                    set_rules(stage, path, &without(&role, rule, verb));
-                    stage.pass(Duration::from_secs(2));
-                }
-                set_rules(stage, path, &role);
-            }
-        },
+        short: 1,
+        fault: withdraw_rights,
     },
     Case {
         id: "token",
@@ -267,6 +265,33 @@ pub(super) fn signal(pid: u32, name: &str) {
     assert!(sent.unwrap().success());
 }
 
+/// Two seconds for each verb.
+fn withdraw_rights(stage: &mut Stage) {
+    let mut withdrawn = 0;
+    for path in ROLES {
+        let role = stage.plane.api.get(path).unwrap();
+        for (rule, verb) in verbs_of(&role) {
+            if stage.scale.is_full || is_one_of_few(&role["rules"][rule], verb) {
+                set_rules(stage, path, &without(&role, rule, verb));
+                stage.pass(Duration::from_secs(2));
+                withdrawn += 1;
+            }
+        }
+        set_rules(stage, path, &role);
+    }
+    assert!(withdrawn >= FEW_RIGHTS.len(), "the roles do not have all of {FEW_RIGHTS:?}");
+    stage.remark(format!("{withdrawn} of them"));
+}
+
+/// Whether the verb at this place of the rule is one of [`FEW_RIGHTS`].
+fn is_one_of_few(rule: &Value, verb: usize) -> bool {
+    let resources = rule["resources"].as_array().unwrap();
+    let is_it = |(resource, wanted): &(&str, &str)| {
+        resources.iter().any(|one| one == resource) && rule["verbs"][verb] == *wanted
+    };
+    FEW_RIGHTS.iter().any(is_it)
+}
+
 /// Every verb of the role: its rule, and its place there.
 fn verbs_of(role: &Value) -> Vec<(usize, usize)> {
     let rules = role["rules"].as_array().unwrap().iter().enumerate();
@@ -304,8 +329,21 @@ fn beside_kube_scheduler(stage: &mut Stage) {
     each(stage, count, pace, |api, i| {
         drop(api.post(&pod_path(LOADED, ""), &pod(LOADED, &format!("theirs-{i}"), THEIRS, "300m")));
     });
-    // Those that upstream has not placed yet are not ours to place.
-    stage.pass(Duration::from_secs(10));
+    wait_until_placed(stage, THEIRS);
     drop(upstream);
     stage.remark(format!("kubelets refused {} pods", kubelets.stop()));
+}
+
+/// Waits until this scheduler has placed its pods, for ten seconds at most: those that it has not placed are not ours to place.
+fn wait_until_placed(stage: &mut Stage, scheduler: &str) {
+    let waiting = format!("spec.schedulerName%3D{scheduler}%2Cspec.nodeName%3D");
+    let path = format!("{}?limit=1&fieldSelector={waiting}", pod_path(LOADED, ""));
+    let end = Instant::now() + Duration::from_secs(10);
+    while Instant::now() < end {
+        let left = stage.plane.api.get(&path).unwrap();
+        if left["items"].as_array().is_none_or(Vec::is_empty) {
+            return;
+        }
+        stage.pass(Duration::from_millis(500));
+    }
 }

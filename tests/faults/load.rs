@@ -46,9 +46,11 @@ impl Load {
     /// `makers` threads, each with a pod every `pace`; with `claims`, some of the pods have volumes.
     pub(super) fn start(plane: &ControlPlane, makers: usize, pace: Duration, claims: bool) -> Self {
         let shared = Arc::new(Shared { claims, ..Shared::default() });
-        let maker = |_| {
+        let maker = |i: usize| {
             let (api, shared) = (plane.api.clone(), shared.clone());
-            thread::spawn(move || make(&api, &shared, pace))
+            // One after the other: if all came at once, so would the binds, with gaps between them that are not Berth's.
+            let first = pace * i as u32 / makers as u32;
+            thread::spawn(move || make(&api, &shared, first, pace))
         };
         Self { threads: (0..makers).map(maker).collect(), shared }
     }
@@ -100,8 +102,9 @@ impl Drop for Load {
     }
 }
 
-fn make(api: &Api, shared: &Shared, pace: Duration) {
-    let mut next = Instant::now();
+/// Makes a pod each `pace`, at first after `first` more.
+fn make(api: &Api, shared: &Shared, first: Duration, pace: Duration) {
+    let mut next = Instant::now() + first;
     while !shared.stop.load(Ordering::Relaxed) {
         // A rate, not a pause: what a slow answer took is not added to it. What an outage took is not made up for.
         next = (next + pace).max(Instant::now());

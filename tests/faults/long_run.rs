@@ -1,12 +1,12 @@
 //! Half an hour of pods and nodes that come and go: whether memory grows, and whether anything is left afterwards.
 
 use std::env;
-use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use berth_lab::Patch;
 use serde_json::json;
 
+use crate::sizes::{Sizes, not_back, table};
 use crate::stage::{Stage, node};
 use crate::{LATER, Scale};
 
@@ -22,9 +22,10 @@ const NODE_EVERY: Duration = Duration::from_secs(2);
 /// By how much the operators may be larger at the end than after a third of the time.
 const GROWTH_MIB: u64 = 2;
 
-/// Gauges of what is under way: each is 0 once all pods are gone.
-const UNDER_WAY: [&str; 7] = [
+/// Gauges without which nothing would be shown: they are of what is under way.
+const UNDER_WAY: [&str; 8] = [
     "scheduler_pending_pods",
+    "scheduler_cache_size",
     "berth_held_pods",
     "berth_unacknowledged_binds",
     "berth_prebind_pods",
@@ -38,28 +39,35 @@ fn memory_does_not_grow_and_nothing_is_left() {
     let Ok(minutes) = env::var(MINUTES) else { return };
     let minutes: usize = minutes.parse().expect(MINUTES);
     assert!(minutes >= 3, "{MINUTES}: a third of it is compared with its end");
-    let scale = Scale::FULL;
+    let scale = Scale::FULL.as_asked();
     let mut stage = Stage::start(scale, 1);
-    let rate = scale.makers as f64 / scale.pace.as_secs_f64();
-    stage.load.keep((rate * LIFE.as_secs_f64()) as usize);
+    stage.load.keep((scale.rate() * LIFE.as_secs_f64()) as usize);
+    let mut moments = vec![("at the start".to_owned(), at_start(&mut stage))];
     stage.load.flow(true);
-    let (mut sizes, mut replaced) = (Vec::new(), 0);
+    // Minute 10 of 30.
+    let (began, third) = (Instant::now(), minutes / 3);
+    let (mut resident, mut replaced) = (Vec::new(), 0);
     for minute in 1..=minutes {
         replace_nodes(&mut stage, Instant::now() + Duration::from_mins(1), &mut replaced);
-        sizes.push(stage.resident_mib());
-        println!("long run: minute {minute}: {:?} MiB, {} pods made", sizes[sizes.len() - 1], stage.load.made());
+        resident.push(stage.resident_mib());
+        println!("long run: minute {minute}: {:?} MiB, {} pods made", resident[minute - 1], stage.load.made());
+        if minute == third || minute == minutes {
+            moments.push((format!("minute {minute}"), stage.sizes()));
+        }
     }
+    let rate = stage.load.made() as f64 / began.elapsed().as_secs_f64();
+    println!("long run: {rate:.0} pods a second, of {:.0}", scale.rate());
     stage.load.flow(false);
     let verdict = stage.judge_when_none_waits(LATER);
     assert!(verdict.is_clean(), "{verdict:?}");
     stage.clear();
-    let left = left(&mut stage);
-    println!("long run: afterwards {:?} MiB; under way: {left}", stage.resident_mib());
-    assert_eq!(left, "", "all pods are gone");
-    // Minute 10 of 30.
-    let third = (sizes.len() / 3).max(1) - 1;
-    for (early, late) in sizes[third].iter().zip(&sizes[sizes.len() - 1]) {
-        assert!(*late <= early + GROWTH_MIB, "memory grew from {early} to {late} MiB: {sizes:?}");
+    let afterwards = once_back(&mut stage, &moments[0].1);
+    moments.push(("once all pods are gone".to_owned(), afterwards));
+    println!("long run: afterwards {:?} MiB\n\n{}\n", stage.resident_mib(), table(&moments));
+    let left = not_back(&moments[0].1, &moments[moments.len() - 1].1);
+    assert!(left.is_empty(), "all pods are gone, and {left:#?}");
+    for (early, late) in resident[third - 1].iter().zip(&resident[minutes - 1]) {
+        assert!(*late <= early + GROWTH_MIB, "memory grew from {early} to {late} MiB: {resident:?}");
     }
 }
 
@@ -76,30 +84,30 @@ fn replace_nodes(stage: &mut Stage, end: Instant, replaced: &mut usize) {
     }
 }
 
-/// The gauges that are not 0 within reasonable time.
-fn left(stage: &mut Stage) -> String {
+/// The sizes of operators that know all nodes and have no pods.
+fn at_start(stage: &mut Stage) -> [Sizes; 2] {
     let end = Instant::now() + LATER;
     loop {
-        let page = stage.leader().page("/metrics").unwrap().1;
-        for name in UNDER_WAY {
-            assert!(page.lines().any(|line| is_of(line, name)), "{name}: no such series");
+        let before = stage.sizes();
+        // A worker says what it has from time to time.
+        stage.pass(Duration::from_secs(3));
+        let sizes = stage.sizes();
+        let missing: Vec<&str> = UNDER_WAY.into_iter().filter(|name| !sizes[0].has(name)).collect();
+        if missing.is_empty() && not_back(&before, &sizes).is_empty() {
+            return sizes;
         }
-        let mut left = String::new();
-        for line in page.lines().filter(|line| UNDER_WAY.iter().any(|name| is_of(line, name)) && !is_zero(line)) {
-            let _ = writeln!(left, "{line}");
-        }
-        if left.is_empty() || Instant::now() > end {
-            return left;
-        }
-        stage.pass(Duration::from_secs(1));
+        assert!(Instant::now() < end, "the sizes do not come to rest, or are not there: {missing:?}: {sizes:#?}");
     }
 }
 
-/// Whether the line is a sample of the series.
-fn is_of(line: &str, name: &str) -> bool {
-    line.split(['{', ' ']).next() == Some(name)
-}
-
-fn is_zero(line: &str) -> bool {
-    line.rsplit(' ').next().and_then(|value| value.parse::<f64>().ok()) == Some(0.0)
+/// The sizes once they are those of the start, or what they are after reasonable time.
+fn once_back(stage: &mut Stage, start: &[Sizes; 2]) -> [Sizes; 2] {
+    let end = Instant::now() + LATER;
+    loop {
+        let sizes = stage.sizes();
+        if not_back(start, &sizes).is_empty() || Instant::now() > end {
+            return sizes;
+        }
+        stage.pass(Duration::from_secs(1));
+    }
 }

@@ -1,7 +1,8 @@
 //! Real processes, really broken: two operators under load on a real control plane, and afterwards a checker that reads only the API.
 //!
-//! `make test` breaks a few things in a small cluster, `make faults` (BERTH_FAULTS=all) everything on 1,000 nodes. It is a program
-//! of its own because cargo runs one program after the other: nothing else of ours burdens the machine meanwhile.
+//! `make test` breaks what takes little time in a small cluster, for a shorter time, `make faults` (BERTH_FAULTS=all) everything on
+//! 1,000 nodes. It is a program of its own because cargo runs one program after the other: nothing else of ours burdens the machine
+//! meanwhile.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
@@ -28,6 +29,7 @@ mod noise;
 mod objects;
 mod proxy;
 mod quota;
+mod sizes;
 mod stage;
 #[path = "../e2e/stopped.rs"]
 mod stopped;
@@ -48,6 +50,9 @@ const WHICH: &str = "BERTH_FAULTS";
 /// Only faults whose id or text contains this.
 const ONLY: &str = "BERTH_FAULTS_ONLY";
 
+/// Pods a second, in place of what the scale says.
+const RATE: &str = "BERTH_FAULTS_RATE";
+
 /// Longest wait for anything that takes no time on an idle machine.
 const SOON: Duration = Duration::from_mins(1);
 
@@ -62,6 +67,8 @@ struct Scale {
     /// Threads that make pods, and the pause between two pods of each.
     makers: usize,
     pace: Duration,
+    /// How long pods come before a fault, and after it.
+    lead: Duration,
     /// How long a fault lasts that has no time of its own.
     span: Duration,
     /// Whether some pods have claims, and the volume controller runs.
@@ -69,17 +76,48 @@ struct Scale {
 }
 
 impl Scale {
+    /// 250 pods a second: half of what Berth binds while pods are made (docs/benchmarks.md, race). They ask for a quarter of a core on
+    /// average: the longest case, two minutes and 30,000 pods, takes half of the 16,000 cores, and each host port on some 430 nodes.
     const FULL: Self = Self {
         is_full: true,
         nodes: 1_000,
-        makers: 6,
-        pace: Duration::from_millis(40),
+        makers: 20,
+        pace: Duration::from_millis(80),
+        lead: Duration::from_secs(2),
         span: Duration::from_secs(20),
         claims: true,
     };
-    /// Without claims: the volume controller would keep all of its 150,000 pods.
-    const LARGE: Self = Self { nodes: 5_000, makers: 4, claims: false, ..Self::FULL };
-    const SHORT: Self = Self { is_full: false, nodes: 200, makers: 2, span: Duration::from_secs(5), ..Self::FULL };
+    /// 100 pods a second. Without claims: the volume controller would keep all of its 150,000 pods.
+    const LARGE: Self = Self { nodes: 5_000, makers: 4, pace: Duration::from_millis(40), claims: false, ..Self::FULL };
+    const SHORT: Self = Self {
+        is_full: false,
+        nodes: 200,
+        makers: 2,
+        pace: Duration::from_millis(40),
+        lead: Duration::from_secs(1),
+        span: Duration::from_secs(5),
+        ..Self::FULL
+    };
+
+    /// Pods a second.
+    fn rate(&self) -> f64 {
+        self.makers as f64 / self.pace.as_secs_f64()
+    }
+
+    /// With the rate that the environment asks for, if it does.
+    fn as_asked(self) -> Self {
+        match env::var(RATE) {
+            Ok(rate) if !rate.is_empty() => self.at_rate(rate.parse().expect(RATE)),
+            _ => self,
+        }
+    }
+
+    /// So many pods a second, from as many threads as leave each about the same time for a pod.
+    fn at_rate(self, rate: u32) -> Self {
+        assert!(rate > 0, "{RATE}: no pod would ever come");
+        let makers = (f64::from(rate) * self.pace.as_secs_f64()).ceil();
+        Self { makers: makers as usize, pace: Duration::from_secs_f64(makers / f64::from(rate)), ..self }
+    }
 }
 
 /// One thing that breaks.
@@ -98,10 +136,11 @@ struct Case {
 fn nothing_is_lost_doubled_or_overbooked_whatever_breaks() {
     let is_full = env::var(WHICH).is_ok_and(|which| which == "all");
     let only = env::var(ONLY).unwrap_or_default();
-    let mut stage = Stage::start(if is_full { Scale::FULL } else { Scale::SHORT }, 1);
+    let scale = if is_full { Scale::FULL } else { Scale::SHORT };
+    let mut stage = Stage::start(scale.as_asked(), 1);
     let (mut wrong, mut all) = (Vec::new(), Vec::new());
     println!(
-        "faults: | what breaks | pods | to the first bind | until none waits | refused binds | restarts | lost, doubled, overbooked, broken rules | peak memory |"
+        "faults: | what breaks | pods | to the first bind | until none waits | refused binds | sent again | restarts | lost, doubled, overbooked, broken rules | peak memory |"
     );
     let picked = |case: &&Case| only.split('|').any(|text| case.id.contains(text) || case.what.contains(text));
     for case in cases::CASES.iter().filter(picked) {
@@ -126,16 +165,26 @@ fn nothing_is_lost_doubled_or_overbooked_whatever_breaks() {
     }
     assert!(!all.is_empty(), "{ONLY}={only}: no such case");
     println!("\n{}\n", table::table(&all));
+    let (least, most) = table::rates(&all);
+    println!("faults: before each {least:.0} to {most:.0} pods a second came, of {:.0}", stage.scale.rate());
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 fn line(case: &Case, figures: &Figures) -> String {
-    let Figures { first_bind, all_bound, pods, refused, doubled, verdict, peak_mib, restarts, .. } = figures;
+    let Figures { first_bind, all_bound, pods, refused, sent_again, doubled, verdict, peak_mib, restarts, .. } =
+        figures;
     let (lost, overbooked, broken) = (verdict.lost(), verdict.overbooked.len(), verdict.broken.len());
     format!(
-        "faults: | {} | {pods} | {} ms | {} ms | {refused} | {restarts} | {lost}, {doubled}, {overbooked}, {broken} | {peak_mib} MiB |",
+        "faults: | {} | {pods} | {} ms | {} ms | {refused} | {sent_again} | {restarts} | {lost}, {doubled}, {overbooked}, {broken} | {peak_mib} MiB |",
         case.what,
         first_bind.as_millis(),
         all_bound.as_millis(),
     )
+}
+
+#[test]
+fn a_rate_is_shared_by_as_many_threads_as_it_needs() {
+    let of = |scale: Scale| (scale.makers, scale.rate().round() as u32);
+    assert_eq!([Scale::FULL, Scale::LARGE, Scale::SHORT].map(of), [(20, 250), (4, 100), (2, 50)]);
+    assert_eq!([100, 150, 7].map(|rate| of(Scale::FULL.at_rate(rate))), [(8, 100), (12, 150), (1, 7)]);
 }

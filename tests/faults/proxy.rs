@@ -1,14 +1,18 @@
-//! A proxy between the operators and the API server, which breaks what it is told to break.
+//! A proxy between the operators and the API server, which breaks what it is told to break, and counts what is sent again.
 
+use std::collections::HashSet;
 use std::convert::Infallible;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use futures::StreamExt;
-use http::{Method, Request, Response, StatusCode};
+use http::header::AUTHORIZATION;
+use http::request::Parts;
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
@@ -17,7 +21,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use kube::client::Body;
 use kube::{Client, Config};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
@@ -40,6 +44,15 @@ struct Faults {
     /// Each change breaks all watches off.
     cut: watch::Sender<u64>,
     draws: AtomicU64,
+    writes: Mutex<Writes>,
+}
+
+/// What operators wrote since somebody began to count.
+#[derive(Default)]
+struct Writes {
+    /// By [`identity`].
+    sent: HashSet<u64>,
+    again: usize,
 }
 
 impl Proxy {
@@ -50,6 +63,7 @@ impl Proxy {
             lost: AtomicU64::new(0),
             cut: watch::Sender::new(0),
             draws: AtomicU64::new(seed),
+            writes: Mutex::default(),
         });
         let mut config = Config::new(server.parse().unwrap());
         config.root_cert_file = Some(authority.to_owned());
@@ -74,6 +88,16 @@ impl Proxy {
         self.faults.lost.store(percent, Ordering::Relaxed);
     }
 
+    /// Begins to count what is sent again.
+    pub(super) fn count_anew(&self) {
+        *self.faults.writes.lock().unwrap() = Writes::default();
+    }
+
+    /// Writes that a process had sent before, whatever had become of them.
+    pub(super) fn sent_again(&self) -> usize {
+        self.faults.writes.lock().unwrap().again
+    }
+
     /// Breaks every watch off.
     pub(super) fn cut_watches(&self) {
         self.faults.cut.send_modify(|cuts| *cuts += 1);
@@ -89,6 +113,30 @@ impl Faults {
         drawn = (drawn ^ (drawn >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         (drawn ^ (drawn >> 31)) % 100 < percent
     }
+
+    fn count(&self, request: &Parts, body: &[u8]) {
+        // Access reviews are questions in the form of a write, and the same ones are asked from time to time.
+        if request.uri.path().starts_with("/apis/auth") {
+            return;
+        }
+        let key = identity(request, body);
+        let mut writes = self.writes.lock().unwrap();
+        if !writes.sent.insert(key) {
+            writes.again += 1;
+        }
+    }
+}
+
+/// Equal for a request and the same one sent again by the same process, which has a token of its own. Where a write names the version
+/// that it was made from, that is what counts and not its words, since times in it change: once it is carried out the version is gone.
+fn identity(request: &Parts, body: &[u8]) -> u64 {
+    let object: Value = serde_json::from_slice(body).unwrap_or_default();
+    let version = object["metadata"]["resourceVersion"].as_str();
+    let mut hasher = DefaultHasher::new();
+    request.headers.get(AUTHORIZATION).map(HeaderValue::as_bytes).hash(&mut hasher);
+    (request.method.as_str(), request.uri.path()).hash(&mut hasher);
+    version.map_or(body, str::as_bytes).hash(&mut hasher);
+    hasher.finish()
 }
 
 async fn serve(listener: TcpListener, client: Client, faults: Arc<Faults>) -> Infallible {
@@ -104,13 +152,16 @@ async fn serve(listener: TcpListener, client: Client, faults: Arc<Faults>) -> In
 /// An error closes the connection without an answer.
 async fn answer(request: Request<Incoming>, client: Client, faults: Arc<Faults>) -> io::Result<Answer> {
     let writes = !matches!(*request.method(), Method::GET | Method::HEAD);
-    if writes && faults.hits(faults.throttled.load(Ordering::Relaxed)) {
-        return Ok(throttled());
-    }
     let binds = request.uri().path().ends_with("/binding");
     let watches = request.uri().query().is_some_and(|query| query.contains("watch="));
     let (mut parts, body) = request.into_parts();
     let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
+    if writes {
+        faults.count(&parts, &body);
+        if faults.hits(faults.throttled.load(Ordering::Relaxed)) {
+            return Ok(throttled());
+        }
+    }
     parts.headers.remove(http::header::HOST);
     let sent = client.send(Request::from_parts(parts, Body::from(body.to_vec()))).await.map_err(io::Error::other)?;
     if binds && faults.hits(faults.lost.load(Ordering::Relaxed)) {
@@ -155,4 +206,22 @@ fn throttled() -> Answer {
     answer.headers_mut().insert(http::header::RETRY_AFTER, http::HeaderValue::from_static("1"));
     answer.headers_mut().insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
     answer
+}
+
+#[test]
+fn a_write_is_known_again_by_its_version_or_by_its_words() {
+    let of = |token: &str, method: &str, path: &str, body: Value| {
+        let request = Request::builder().method(method).uri(path).header(AUTHORIZATION, token).body(()).unwrap();
+        identity(&request.into_parts().0, body.to_string().as_bytes())
+    };
+    let lease = |version: &str, time: u64| json!({"metadata": {"resourceVersion": version}, "spec": {"at": time}});
+    let first = of("a", "PUT", "/lease", lease("1", 10));
+    assert_eq!(first, of("a", "PUT", "/lease?timeout=4000ms", lease("1", 12)));
+    assert_ne!(first, of("a", "PUT", "/lease", lease("2", 10)));
+    assert_ne!(first, of("b", "PUT", "/lease", lease("1", 10)), "another process");
+    let bind = of("a", "POST", "/p/binding", json!({"target": {"name": "n1"}}));
+    assert_eq!(bind, of("a", "POST", "/p/binding", json!({"target": {"name": "n1"}})));
+    assert_ne!(bind, of("a", "POST", "/p/binding", json!({"target": {"name": "n2"}})), "another node");
+    let end = json!([{"op": "test", "path": "/metadata/uid", "value": "u"}]);
+    assert_eq!(of("a", "PATCH", "/p/status", end.clone()), of("a", "PATCH", "/p/status", end));
 }

@@ -1,6 +1,6 @@
 //! The cluster in which things break: two operators behind a proxy, pods that keep coming, and what is measured.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::mem;
 use std::path::PathBuf;
@@ -11,13 +11,14 @@ use berth_lab::{ControlPlane, Managed, NodeSpec, Operator, OperatorOptions};
 use jiff::Timestamp;
 use serde_json::json;
 
-use crate::audit::Audit;
+use crate::audit::{Audit, Bind};
 use crate::cases::signal;
 use crate::checker::{Known, Verdict, judge};
 use crate::cluster::{HOME, binary, namespace, own_plane};
 use crate::load::{LOADED, Load, name};
 use crate::objects::{PROFILES, change_profile, pod_path, profile, wait_bound, wait_reason};
 use crate::proxy::Proxy;
+use crate::sizes::Sizes;
 use crate::stopped::{Late, Stopped};
 use crate::{LATER, Scale, authority, volumes};
 
@@ -46,12 +47,16 @@ pub(super) struct Figures {
     /// From healing until no pod waited any more, those included that came meanwhile.
     pub(super) all_bound: Duration,
     pub(super) pods: usize,
+    /// How many pods a second came before it.
+    pub(super) rate: f64,
     /// Bind requests that the API server refused.
     pub(super) refused: usize,
+    /// Writes that an operator sent again. Where the proxy does not see them, bind requests beyond one for each pod.
+    pub(super) sent_again: usize,
     /// Pods for which two binds succeeded.
     pub(super) doubled: usize,
     pub(super) verdict: Verdict,
-    /// The largest resident set of any operator since the start.
+    /// The largest resident set of any operator, from before the fault until all are ready after it.
     pub(super) peak_mib: u64,
     pub(super) restarts: usize,
     /// Whether all operators became ready again.
@@ -86,14 +91,19 @@ pub(super) struct Stage {
     restarts: usize,
     /// How many pods of operators there were.
     replaced: usize,
+    /// Since [`Self::measure_anew`], as all of `Figures`.
     peak_kib: u64,
+    /// Whether the kernel began the peak of each operator anew. Otherwise what is seen ten times a second has to do.
+    has_peaks: bool,
+    /// Where the audit log of this fault begins.
+    audited: u64,
     pub(super) load: Load,
     pub(super) proxy: Proxy,
     setting: Setting,
     remark: String,
     /// Nodes that were deleted for good, and when.
     gone: BTreeMap<String, Timestamp>,
-    pub(super) audit: Audit,
+    audit: Audit,
     /// The volume controller, where pods have claims.
     _controllers: Option<Managed>,
     pub(super) scale: Scale,
@@ -129,6 +139,8 @@ impl Stage {
             restarts: 0,
             replaced: 0,
             peak_kib: 0,
+            has_peaks: false,
+            audited: 0,
             load,
             proxy,
             setting: Setting::Proxied,
@@ -148,39 +160,72 @@ impl Stage {
 
     /// Runs one fault with pods that come before, during and after it.
     pub(super) fn run(&mut self, fault: fn(&mut Self)) -> Figures {
-        let (binds_before, restarts_before) = (self.audit.binds().len(), self.restarts);
-        self.load.flow(true);
-        self.pass(Duration::from_secs(2));
+        let restarts_before = self.restarts;
+        self.measure_anew();
+        let rate = self.begin_flow();
         fault(self);
         let healed = (Instant::now(), now_us());
-        self.pass(Duration::from_secs(2));
+        self.pass(self.scale.lead);
         self.load.flow(false);
         let verdict = self.judge_when_none_waits(LATER.saturating_sub(healed.0.elapsed()));
         let is_ready = self.become_ready();
-        let binds = self.audit.binds().split_off(binds_before);
-        let done = |from: i64| binds.iter().filter(move |bind| bind.code == 201 && bind.received_us > from);
-        let since_healed = |at: i64| Duration::from_micros(u64::try_from(at - healed.1).unwrap_or(0));
-        let mut bound: Vec<&str> = done(0).map(|bind| &*bind.pod).collect();
-        let successes = bound.len();
-        bound.sort_unstable();
-        bound.dedup();
+        self.tend();
         let figures = Figures {
-            first_bind: done(healed.1).map(|bind| bind.answered_us).min().map_or(LATER, since_healed),
-            all_bound: done(healed.1).map(|bind| bind.answered_us).max().map_or(LATER, since_healed),
-            pods: bound.len(),
-            refused: binds.iter().filter(|bind| bind.code >= 400).count(),
-            doubled: successes - bound.len(),
+            rate,
             verdict,
             peak_mib: self.peak_kib / 1024,
             restarts: self.restarts - restarts_before,
             is_ready,
             remark: mem::take(&mut self.remark),
+            ..self.counted(healed.1)
         };
         self.clear();
         if self.setting != Setting::Proxied {
             self.restart_as(Setting::Proxied);
         }
         figures
+    }
+
+    /// From now on memory, repeats and binds are those of the next fault.
+    fn measure_anew(&mut self) {
+        self.peak_kib = 0;
+        self.has_peaks = self.replicas.iter().all(|one| one.operator.process.reset_rss_peak().is_ok());
+        self.proxy.count_anew();
+        self.audited = self.audit.end();
+    }
+
+    /// Lets pods come for a while; how many came a second.
+    fn begin_flow(&mut self) -> f64 {
+        let (before, began) = (self.load.made(), Instant::now());
+        self.load.flow(true);
+        self.pass(self.scale.lead);
+        (self.load.made() - before) as f64 / began.elapsed().as_secs_f64()
+    }
+
+    /// The binds of this fault.
+    pub(super) fn binds(&self) -> Vec<Bind> {
+        self.audit.binds_from(self.audited)
+    }
+
+    /// What the audit log and the proxy say of the fault, which was healed at this time. The rest is for the caller to fill in.
+    fn counted(&self, healed_us: i64) -> Figures {
+        let binds = self.binds();
+        let done = |from: i64| binds.iter().filter(move |bind| bind.code == 201 && bind.received_us > from);
+        let since_healed = |at: i64| Duration::from_micros(u64::try_from(at - healed_us).unwrap_or(0));
+        let bound: BTreeSet<&str> = done(0).map(|bind| &*bind.pod).collect();
+        let asked: BTreeSet<&str> = binds.iter().map(|bind| &*bind.pod).collect();
+        Figures {
+            first_bind: done(healed_us).map(|bind| bind.answered_us).min().map_or(LATER, since_healed),
+            all_bound: done(healed_us).map(|bind| bind.answered_us).max().map_or(LATER, since_healed),
+            pods: bound.len(),
+            refused: binds.iter().filter(|bind| bind.code >= 400).count(),
+            sent_again: match self.setting {
+                Setting::Direct => binds.len() - asked.len(),
+                Setting::Proxied | Setting::OwnClock => self.proxy.sent_again(),
+            },
+            doubled: done(0).count() - bound.len(),
+            ..Figures::default()
+        }
     }
 
     /// What the checker says once no pod waits and all are there, or at the end of `patience`.
@@ -210,7 +255,9 @@ impl Stage {
 
     fn tend(&mut self) {
         for replica in &mut self.replicas {
-            self.peak_kib = self.peak_kib.max(replica.operator.process.rss_kib().unwrap_or(0));
+            let process = &replica.operator.process;
+            let resident = if self.has_peaks { process.rss_peak_kib() } else { process.rss_kib() };
+            self.peak_kib = self.peak_kib.max(resident.unwrap_or(0));
             if replica.operator.process.ended().unwrap().is_none() {
                 continue;
             }
@@ -234,6 +281,12 @@ impl Stage {
         self.replicas.iter().map(|one| one.operator.process.rss_kib().unwrap_or(0) / 1024).collect()
     }
 
+    /// What the leader and the standby say of their sizes.
+    pub(super) fn sizes(&mut self) -> [Sizes; 2] {
+        let leader = self.who_leads();
+        [leader, 1 - leader].map(|place| Sizes::read(&self.replicas[place].operator.page("/metrics").unwrap().1))
+    }
+
     /// Gives each operator a token of the account as it is now, as kubelets do.
     pub(super) fn renew_tokens(&self) {
         for replica in &self.replicas {
@@ -250,6 +303,15 @@ impl Stage {
         }
         assert!(self.become_ready(), "not ready: {}", self.logs());
         self.leader();
+    }
+
+    /// How long something lasts that takes `full` seconds; in a short run `short`, which its row says.
+    pub(super) fn lasting(&mut self, full: u64, short: u64) -> Duration {
+        if self.scale.is_full {
+            return Duration::from_secs(full);
+        }
+        self.remark(format!("here for {short} s"));
+        Duration::from_secs(short)
     }
 
     /// Says something about the fault beside its figures.

@@ -151,6 +151,13 @@ impl Managed {
         self.memory_kib("VmHWM:")
     }
 
+    /// Makes [`Self::rss_peak_kib`] the highest from now on. Fails when it has ended, and on a kernel without `CONFIG_PROC_PAGE_MONITOR`.
+    pub fn reset_rss_peak(&self) -> Result<()> {
+        // proc_pid_clear_refs(5): 5 sets VmHWM to what is resident now.
+        fs::write(format!("/proc/{}/clear_refs", self.pid()), "5")
+            .with_context(|| format!("beginning the peak memory of {} anew: has it ended?", self.name))
+    }
+
     /// Its resident set now, in KiB. Fails when it has ended.
     pub fn rss_kib(&self) -> Result<u64> {
         self.memory_kib("VmRSS:")
@@ -304,6 +311,6 @@ mod tests {
         assert!(child.rss_peak_kib().unwrap() > 0);
         child.signal(Signal::TERM).unwrap();
         assert!(!child.wait(LIMIT).unwrap().success());
-        assert!(child.rss_peak_kib().is_err());
+        assert!(child.rss_peak_kib().is_err() && child.reset_rss_peak().is_err());
     }
 }

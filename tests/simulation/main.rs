@@ -9,6 +9,7 @@
 mod actors;
 mod budgets;
 mod claims;
+mod deleted;
 mod ends;
 mod extender_server;
 mod extenders;

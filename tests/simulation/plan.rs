@@ -270,6 +270,7 @@ impl Plan {
         plan.draw_odd(&mut Random::new(seed).fork(11));
         plan.draw_kinds_of_nodes(&mut Random::new(seed).fork(12));
         plan.draw_small_nodes(&mut Random::new(seed).fork(16));
+        plan.draw_held(&mut Random::new(seed).fork(21));
         plan.leaves_profiles = Random::new(seed).fork(13).in_thousand(500);
         plan.steps.sort_by_key(|(at, _)| *at);
         plan

@@ -1,6 +1,6 @@
 //! What must never happen, checked at each request: S1 to S7, evictions for nobody, and statuses that go backwards. (What a bind must count
-//! is in `room.rs`; two gates at once are in `leases.rs`; S8 is the ledger's own audit, in `ends.rs`; S9 is in `profiles.rs`; claims and
-//! volumes are in `claims.rs`, and what operators say of pods in `said.rs`.)
+//! is in `room.rs`; S4 of pods that go is in `deleted.rs`; two gates at once are in `leases.rs`; S8 is the ledger's own audit, in `ends.rs`;
+//! S9 is in `profiles.rs`; claims and volumes are in `claims.rs`, and what operators say of pods in `said.rs`.)
 //!
 //! An operator is held to what it knew when it sent a request: everything that its watches had shown before, and all that it has bound
 //! itself. What is on its way to it does not count against it.
@@ -62,10 +62,15 @@ impl Seen {
     }
 }
 
+/// Longest between the read of a pod and the request that is sent because of it, the way to an extender included.
+const READ_WITHIN: Duration = Duration::from_secs(15);
+
 /// What an operator knew when it sent a request.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Sent {
-    pods: u64,
+    pub(crate) pods: u64,
+    /// What was shown before any read that the request may follow.
+    pub(crate) pods_before_reads: u64,
     pub(crate) pods_long: u64,
     nodes: u64,
     nodes_long: u64,
@@ -213,6 +218,7 @@ impl Rules {
         let seen = self.operator(operator);
         let sent = Sent {
             pods: seen.pods.before(now),
+            pods_before_reads: seen.pods.before(now.checked_sub(READ_WITHIN).unwrap_or(now)),
             pods_long: seen.pods.long_before(now),
             nodes: seen.nodes.before(now),
             nodes_long: seen.nodes.long_before(now),
@@ -328,6 +334,7 @@ impl Rules {
         if !pod.scheduler.starts_with("berth-") {
             self.breaks("S4", &format!("{what}: the pod is of {}", pod.scheduler));
         }
+        self.is_of_no_deleted_pod(operator, what, (pod, node), &sent);
         if lives.is_empty() {
             return self.breaks("S3", &format!("{what}: it knows that node {node} is gone"));
         }

@@ -9,6 +9,7 @@
 mod actors;
 mod budgets;
 mod claims;
+mod containers;
 mod deleted;
 mod ends;
 mod extender_server;

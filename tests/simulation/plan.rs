@@ -158,6 +158,11 @@ pub(crate) enum Step {
         operator: usize,
         back_after: Duration,
     },
+    /// The leader is killed while pods come and binds are slow.
+    Crash {
+        pods: Vec<PodPlan>,
+        back_after: Duration,
+    },
     /// As on SIGTERM.
     Stop {
         operator: usize,
@@ -221,6 +226,8 @@ pub(crate) struct Plan {
     pub(crate) shared: Option<usize>,
     /// Whether profiles that serve are left alone when all faults are over: an edit would wake every pod.
     pub(crate) leaves_profiles: bool,
+    /// Whether a process that has died comes back in its own pod.
+    pub(crate) restarts_in_pod: bool,
     pub(crate) steps: Vec<(Duration, Step)>,
 }
 
@@ -254,6 +261,7 @@ impl Plan {
             profile_plans: vec![ProfilePlan::default(); profiles],
             shared: None,
             leaves_profiles: false,
+            restarts_in_pod: false,
             steps: Vec::new(),
         };
         plan.draw_pods(&mut random);
@@ -270,6 +278,7 @@ impl Plan {
         plan.draw_odd(&mut Random::new(seed).fork(11));
         plan.draw_kinds_of_nodes(&mut Random::new(seed).fork(12));
         plan.draw_small_nodes(&mut Random::new(seed).fork(16));
+        plan.draw_containers(&mut Random::new(seed).fork(19));
         plan.draw_held(&mut Random::new(seed).fork(21));
         plan.leaves_profiles = Random::new(seed).fork(13).in_thousand(500);
         plan.steps.sort_by_key(|(at, _)| *at);

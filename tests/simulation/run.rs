@@ -1,5 +1,6 @@
 //! One seed, from its beginning to its end.
 
+use super::operators::Home;
 use super::plan::{BUSY, DRAINED, HEALED, Plan};
 use super::world::{Act, World};
 use super::{actors, ends, facts::By};
@@ -40,7 +41,7 @@ async fn live(plan: Plan, keep_trace: bool) -> Outcome {
         inner.set_up(began);
         for replica in 0..replicas {
             let at = began + inner.random.millis(0, 3_000);
-            inner.later(at, Act::Begin(replica));
+            inner.later(at, Act::Begin(replica, Home::NewPod));
         }
     });
     tokio::task::spawn_local(actors::run(world.clone()));

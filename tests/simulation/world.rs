@@ -7,6 +7,7 @@ use super::model::api::{Answer, Asked, Place, answer};
 use super::model::kinds::{KINDS, Of};
 use super::model::store::Store;
 use super::network::Network;
+use super::operators::Home;
 use super::plan::{ClaimPlan, NodePlan, Plan, Step};
 use super::random::Random;
 use super::rules::Rules;
@@ -61,7 +62,7 @@ pub(crate) enum Act {
     AccessBack(&'static str),
     NoFaults,
     /// A process begins in this replica's place.
-    Begin(usize),
+    Begin(usize, Home),
     /// The API server carries out a request of an operator that waits for the answer no more.
     CarryOut(usize, Asked),
 }
@@ -90,6 +91,8 @@ impl PartialOrd for Due {
 pub(crate) struct Operator {
     /// Which replica it is.
     pub(crate) replica: usize,
+    /// The number of its pod: that of the first process in it.
+    pub(crate) pod: usize,
     /// What it calls itself in the Lease.
     pub(crate) holder: String,
     /// Whether its requests reach anything: not any more once it was killed.

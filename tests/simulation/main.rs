@@ -30,6 +30,7 @@ mod rules;
 mod run;
 mod runner;
 mod said;
+mod statuses;
 mod storage;
 mod trace;
 mod watching;

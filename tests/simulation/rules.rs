@@ -13,6 +13,7 @@ use super::model::kinds::Of;
 use super::plan::Plan;
 use super::profiles::against_profile;
 use super::room::{against_node, against_pods};
+use super::statuses::Statuses;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -124,9 +125,8 @@ pub(crate) struct Rules {
     last_write: BTreeMap<usize, u64>,
     /// Since when an operator has said that the worker of a profile runs with which version of it.
     pub(crate) runs_with: BTreeMap<(usize, String), (Instant, u64)>,
-    /// The newest generation that a status of a profile (by its uid) has observed.
-    observed: BTreeMap<String, i64>,
     pub(crate) strict: Strict,
+    pub(crate) statuses: Statuses,
     /// Whether watches leave something out.
     pub(crate) leaves_out: bool,
     pub(crate) broken: Vec<String>,
@@ -175,6 +175,7 @@ impl Rules {
         if let Some(operator) = operator {
             let others = self.last_write.iter().filter(|(other, _)| **other != operator).map(|(_, version)| *version);
             let inherited = others.max().unwrap_or_default();
+            self.statuses.leads(operator);
             let seen = self.operator(operator);
             (seen.inherited, seen.began_with) = (inherited, seen.pods.newest());
         }
@@ -507,19 +508,9 @@ impl Rules {
                 self.last_write.insert(operator, version);
             }
             (Of::Profiles, "status") => self.status_written(operator, &body),
+            (Of::Leases, _) => self.lease_written(operator, &body),
             _ => {}
         }
-    }
-
-    fn status_written(&mut self, operator: usize, body: &Value) {
-        let uid = text(body, "/metadata/uid").to_owned();
-        let observed = body.pointer("/status/observedGeneration").and_then(Value::as_i64).unwrap_or_default();
-        let before = self.observed.get(&uid).copied().unwrap_or_default();
-        if observed < before {
-            let what = format!("operator {operator}: generation {observed} after {before}");
-            self.breaks("older status", &what);
-        }
-        self.observed.insert(uid, observed.max(before));
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::operators::Home;
 use super::plan::{BUSY, DRAINED, HEALED, Plan};
+use super::statuses::STAYS_READY_AFTER;
 use super::world::{Act, World};
 use super::{actors, ends, facts::By};
 use std::time::Duration;
@@ -50,7 +51,10 @@ async fn live(plan: Plan, keep_trace: bool) -> Outcome {
         world.lock().audit();
     }
     if world.lock().rules.broken.is_empty() {
-        world.act(By::Cluster, |inner| inner.mend(Instant::now()));
+        world.act(By::Cluster, |inner| {
+            inner.rules.statuses.well_from = Some(Instant::now() + STAYS_READY_AFTER);
+            inner.mend(Instant::now());
+        });
         world.healed.notify_waiters();
         for look in (0..ends::LOOKS).rev() {
             sleep_until(began + BUSY + HEALED - ends::BETWEEN_LOOKS * look).await;

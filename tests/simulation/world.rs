@@ -321,7 +321,9 @@ impl Inner {
                     ),
                 );
             }
-            rules.sent(operator, asked, facts, Instant::now());
+            let (now, is_ending) = (Instant::now(), operators[operator].stop.is_cancelled());
+            rules.keeps_to_its_lease(operator, asked, is_ending, now);
+            rules.sent(operator, asked, facts, now);
         }
     }
 

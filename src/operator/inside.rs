@@ -5,10 +5,12 @@ use super::context::Context;
 use super::options::{OperatorError, Options};
 use super::process::{Place, run_in};
 use berth_cluster::client::Clients;
-use berth_core::ledger::Ledger;
+use berth_core::ledger::{Ledger, PendingPreemption, PodState};
+use berth_core::model::Str;
 use berth_core::queue::Counts;
 use berth_extender::Connector;
 use berth_runtime::Engine;
+use std::collections::BTreeMap;
 use tokio_util::sync::CancellationToken;
 
 /// What a test looks at inside a running operator.
@@ -33,6 +35,19 @@ impl Inside {
     /// Whether writes that need leadership may be sent at this moment.
     pub fn is_gate_open(&self) -> bool {
         self.0.gate.is_open()
+    }
+
+    /// The pods that are to go for another one, by the uid of that one: those that do not terminate yet.
+    pub fn preemptions(&self) -> BTreeMap<Str, Vec<Str>> {
+        self.0.engine.read(|ledger: &Ledger| {
+            let stays = |victim: &&Str| {
+                ledger.pod(victim).and_then(PodState::placed).is_some_and(|placed| !placed.is_terminating())
+            };
+            let of = |(preemptor, preemption): (&Str, &PendingPreemption)| {
+                (preemptor.clone(), preemption.victims.iter().filter(stays).cloned().collect::<Vec<Str>>())
+            };
+            ledger.pending_preemptions().map(of).collect()
+        })
     }
 
     /// How much the operator holds of each thing that comes and goes with pods: all is 0 once there are none.

@@ -256,6 +256,9 @@ impl Inner {
     fn spec_of(&self, profile: usize, choice: u64) -> Value {
         let mut spec = profile_spec(choice, self.plan.strict.contains(&profile));
         self.plan.profile_plans[profile].add_to(&mut spec);
+        if let Some(most) = self.plan.most_victims.get(&profile) {
+            spec["preemption"]["maxVictimsPerPod"] = (*most).into();
+        }
         if self.plan.shared.is_some() {
             spec["schedulerNames"] = self.names_of(profile);
         }

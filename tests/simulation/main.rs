@@ -33,6 +33,7 @@ mod said;
 mod statuses;
 mod storage;
 mod trace;
+mod victims;
 mod watching;
 mod world;
 

@@ -6,6 +6,7 @@ use super::network::Mix;
 use super::odd::OddStep;
 use super::profiles::ProfilePlan;
 use super::random::Random;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Users and faults are at work for so long; then everything heals.
@@ -228,6 +229,8 @@ pub(crate) struct Plan {
     pub(crate) leaves_profiles: bool,
     /// Whether a process that has died comes back in its own pod.
     pub(crate) restarts_in_pod: bool,
+    /// How many pods may be evicted for one, by the number of a profile that says so.
+    pub(crate) most_victims: BTreeMap<usize, usize>,
     pub(crate) steps: Vec<(Duration, Step)>,
 }
 
@@ -262,6 +265,7 @@ impl Plan {
             shared: None,
             leaves_profiles: false,
             restarts_in_pod: false,
+            most_victims: BTreeMap::new(),
             steps: Vec::new(),
         };
         plan.draw_pods(&mut random);
@@ -279,6 +283,7 @@ impl Plan {
         plan.draw_kinds_of_nodes(&mut Random::new(seed).fork(12));
         plan.draw_small_nodes(&mut Random::new(seed).fork(16));
         plan.draw_containers(&mut Random::new(seed).fork(19));
+        plan.draw_limits(&mut Random::new(seed).fork(20));
         plan.draw_held(&mut Random::new(seed).fork(21));
         plan.leaves_profiles = Random::new(seed).fork(13).in_thousand(500);
         plan.steps.sort_by_key(|(at, _)| *at);

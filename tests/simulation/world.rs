@@ -13,8 +13,9 @@ use super::random::Random;
 use super::rules::Rules;
 use super::trace::Trace;
 use berth::operator::Inside;
+use berth_core::model::Str;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -127,6 +128,8 @@ pub(crate) struct Inner {
     pub(crate) shared: Option<usize>,
     /// Profiles that were deleted for good.
     pub(crate) gone_profiles: Vec<usize>,
+    /// The pods that the ledger of a process has had evicted.
+    pub(crate) victims: BTreeMap<usize, BTreeSet<Str>>,
     /// When a pod last moved.
     pub(crate) moved_at: Instant,
     /// Pods that wait, by uid, with each node that has room for them, and since when.
@@ -171,6 +174,7 @@ impl World {
             foreign_until: None,
             shared: plan.shared,
             gone_profiles: Vec::new(),
+            victims: BTreeMap::new(),
             moved_at: began,
             has_room_since: BTreeMap::new(),
             agenda: BinaryHeap::new(),
@@ -278,7 +282,7 @@ impl World {
             }
             self.changed[of as usize].notify_waiters();
         }
-        inner.look_at_gates();
+        inner.look_inside();
         self.hurry.notify_one();
     }
 }
@@ -300,7 +304,7 @@ impl Inner {
 
     /// An operator sends a request. Nobody sees what a killed one sends.
     pub(crate) fn sent(&mut self, operator: usize, asked: &Asked) {
-        self.look_at_gates();
+        self.look_inside();
         if self.operators[operator].connected && asked.method == "POST" && asked.path.ends_with("/binding") {
             self.is_extenders_will(operator, asked, false, Instant::now());
         }
@@ -329,7 +333,7 @@ impl Inner {
 
     /// An operator was told how a request ended that it sent at `sent`.
     pub(crate) fn answered(&mut self, operator: usize, asked: &Asked, answer: &Answer, sent: Instant) {
-        self.look_at_gates();
+        self.look_inside();
         self.rules.answered(operator, asked, answer, sent);
         if let (Some(version), Some(place)) = (answer.shows, Place::of(&asked.path)) {
             self.saw(operator, place.of, version, Instant::now());

@@ -31,6 +31,7 @@ mod run;
 mod runner;
 mod said;
 mod statuses;
+mod steady;
 mod storage;
 mod trace;
 mod victims;

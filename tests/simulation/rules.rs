@@ -243,6 +243,13 @@ impl Rules {
         self.bind_sent(operator, &what, binding, facts, (sent, now, now + MAY_BIND_WITHIN));
     }
 
+    /// Whether pods, nodes and namespaces have been shown to an operator up to these versions.
+    pub(crate) fn has_been_shown(&self, operator: usize, versions: [u64; 3]) -> bool {
+        let Some(seen) = self.operators.get(&operator) else { return false };
+        let shown = [&seen.pods, &seen.nodes, &seen.namespaces].map(Seen::newest);
+        shown.iter().zip(versions).all(|(shown, version)| *shown >= version)
+    }
+
     /// Up to which version an operator has known the profiles for long.
     pub(crate) fn profiles_known(&mut self, operator: usize, now: Instant) -> u64 {
         self.operator(operator).profiles.long_before(now)

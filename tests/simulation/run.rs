@@ -4,7 +4,7 @@ use super::operators::Home;
 use super::plan::{BUSY, DRAINED, HEALED, Plan};
 use super::statuses::STAYS_READY_AFTER;
 use super::world::{Act, World};
-use super::{actors, ends, facts::By};
+use super::{actors, ends, facts::By, steady};
 use std::time::Duration;
 use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -58,7 +58,9 @@ async fn live(plan: Plan, keep_trace: bool) -> Outcome {
         world.healed.notify_waiters();
         for look in (0..ends::LOOKS).rev() {
             sleep_until(began + BUSY + HEALED - ends::BETWEEN_LOOKS * look).await;
-            world.lock().look_for_room(Instant::now());
+            let (mut inner, now) = (world.lock(), Instant::now());
+            inner.look_for_room(now);
+            inner.look_who_is_kept_waiting(now, now >= began + BUSY + steady::FROM);
         }
         world.lock().audit();
         world.lock().is_well();

@@ -163,7 +163,8 @@ fn after(before: &Said, said: &Said, is_well: bool) -> Vec<Wrong> {
     }
     if counting(now).is_some() && counting(now) == counting(then) {
         for field in COUNTED {
-            let [count_then, count_now] = [then, now].map(|status| status["totals"][field].as_i64().unwrap_or_default());
+            let [count_then, count_now] =
+                [then, now].map(|status| status["totals"][field].as_i64().unwrap_or_default());
             if count_now < count_then {
                 is_older(format!("{field}: {count_now} after {count_then}, of the same worker"));
             }

@@ -11,6 +11,7 @@ use super::operators::Home;
 use super::plan::{ClaimPlan, NodePlan, Plan, Step};
 use super::random::Random;
 use super::rules::Rules;
+use super::steady::Steady;
 use super::trace::Trace;
 use berth::operator::Inside;
 use berth_core::model::Str;
@@ -134,6 +135,7 @@ pub(crate) struct Inner {
     pub(crate) moved_at: Instant,
     /// Pods that wait, by uid, with each node that has room for them, and since when.
     pub(crate) has_room_since: BTreeMap<(String, String), Instant>,
+    pub(crate) steady: Steady,
     agenda: BinaryHeap<Reverse<Due>>,
     order: u64,
     settled: u64,
@@ -177,6 +179,7 @@ impl World {
             victims: BTreeMap::new(),
             moved_at: began,
             has_room_since: BTreeMap::new(),
+            steady: Steady::default(),
             agenda: BinaryHeap::new(),
             order: 0,
             settled: 0,

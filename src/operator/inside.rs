@@ -8,6 +8,7 @@ use berth_cluster::client::Clients;
 use berth_core::ledger::{Ledger, PendingPreemption, PodState};
 use berth_core::model::Str;
 use berth_core::queue::Counts;
+use berth_core::worker::Kept;
 use berth_extender::Connector;
 use berth_runtime::Engine;
 use std::collections::BTreeMap;
@@ -56,7 +57,9 @@ impl Inside {
             vec![
                 ("evictions", ledger.evicting().len()),
                 ("nominated nodes", ledger.nominations().nodes().count()),
+                ("nominations that no pod reports", ledger.nominations().unreported()),
                 ("pods ahead of the watch", usize::from(ledger.is_ahead_of_watch())),
+                ("pods on nodes that nobody has seen", ledger.set_aside()),
                 ("pods on nodes", ledger.node_order().into_iter().map(|node| ledger.pods_on(node).len()).sum()),
             ]
         });
@@ -68,7 +71,12 @@ impl Inside {
             sizes.push(("calls of extenders", extenders.iter().map(|one| one.in_flight + one.waiting).sum()));
             sizes.push(("unacknowledged binds", view.unacknowledged));
             if let Some(snapshot) = &view.snapshot {
+                let Kept { groups, preemptions, asked_for } = snapshot.kept;
                 sizes.extend([
+                    ("groups of pods that wait", groups),
+                    ("notes on preemptions", preemptions),
+                    ("pods and requests that something is asked for", asked_for),
+                    ("reasons why pods wait", snapshot.refused_by.len()),
                     ("queued pods", {
                         let Counts { active, backoff, unschedulable, gated, held } = snapshot.counts;
                         active + backoff + unschedulable + gated + held

@@ -207,6 +207,7 @@ pub(crate) enum Step {
 }
 
 #[derive(Debug, Clone)]
+#[allow(clippy::struct_excessive_bools, reason = "each is drawn by itself")]
 pub(crate) struct Plan {
     pub(crate) seed: u64,
     pub(crate) operators: usize,

@@ -5,10 +5,13 @@ use super::context::Context;
 use super::options::{OperatorError, Options};
 use super::process::{Place, run_in};
 use berth_cluster::client::Clients;
-use berth_core::ledger::Ledger;
+use berth_core::ledger::{Ledger, PendingPreemption, PodState};
+use berth_core::model::Str;
 use berth_core::queue::Counts;
+use berth_core::worker::Kept;
 use berth_extender::Connector;
 use berth_runtime::Engine;
+use std::collections::BTreeMap;
 use tokio_util::sync::CancellationToken;
 
 /// What a test looks at inside a running operator.
@@ -35,13 +38,28 @@ impl Inside {
         self.0.gate.is_open()
     }
 
+    /// The pods that are to go for another one, by the uid of that one: those that do not terminate yet.
+    pub fn preemptions(&self) -> BTreeMap<Str, Vec<Str>> {
+        self.0.engine.read(|ledger: &Ledger| {
+            let stays = |victim: &&Str| {
+                ledger.pod(victim).and_then(PodState::placed).is_some_and(|placed| !placed.is_terminating())
+            };
+            let of = |(preemptor, preemption): (&Str, &PendingPreemption)| {
+                (preemptor.clone(), preemption.victims.iter().filter(stays).cloned().collect::<Vec<Str>>())
+            };
+            ledger.pending_preemptions().map(of).collect()
+        })
+    }
+
     /// How much the operator holds of each thing that comes and goes with pods: all is 0 once there are none.
     pub fn sizes(&self) -> Vec<(&'static str, usize)> {
         let mut sizes = self.0.engine.read(|ledger: &Ledger| {
             vec![
                 ("evictions", ledger.evicting().len()),
                 ("nominated nodes", ledger.nominations().nodes().count()),
+                ("nominations that no pod reports", ledger.nominations().unreported()),
                 ("pods ahead of the watch", usize::from(ledger.is_ahead_of_watch())),
+                ("pods on nodes that nobody has seen", ledger.set_aside()),
                 ("pods on nodes", ledger.node_order().into_iter().map(|node| ledger.pods_on(node).len()).sum()),
             ]
         });
@@ -53,7 +71,12 @@ impl Inside {
             sizes.push(("calls of extenders", extenders.iter().map(|one| one.in_flight + one.waiting).sum()));
             sizes.push(("unacknowledged binds", view.unacknowledged));
             if let Some(snapshot) = &view.snapshot {
+                let Kept { groups, preemptions, asked_for } = snapshot.kept;
                 sizes.extend([
+                    ("groups of pods that wait", groups),
+                    ("notes on preemptions", preemptions),
+                    ("pods and requests that something is asked for", asked_for),
+                    ("reasons why pods wait", snapshot.refused_by.len()),
                     ("queued pods", {
                         let Counts { active, backoff, unschedulable, gated, held } = snapshot.counts;
                         active + backoff + unschedulable + gated + held

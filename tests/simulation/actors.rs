@@ -5,11 +5,11 @@ use super::facts::By;
 use super::model::kinds::Of;
 use super::model::store::{key, stamp};
 use super::odd::TAINT;
-use super::operators;
 use super::plan::{ClaimPlan, NodePlan, PodPlan, Step};
 use super::profiles::{ProfilePlan, SHARED};
 use super::storage::CLAIMED_WITHIN;
 use super::world::{Act, Inner, World};
+use super::{containers, operators};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,7 +55,7 @@ pub(crate) async fn run(world: Arc<World>) {
 fn perform(world: &Arc<World>, act: Act, now: Instant) {
     match act {
         Act::Step(step) => perform_step(world, step, now),
-        Act::Begin(replica) => operators::begin(world, replica),
+        Act::Begin(replica, home) => operators::begin(world, replica, home),
         Act::ForeignBind(uid) => world.act(By::ForeignScheduler, |inner| inner.foreign_bind_of(&uid, now)),
         Act::NoFaults => world.lock().network.mix = super::network::Mix::default(),
         Act::CarryOut(operator, asked) => {
@@ -113,6 +113,7 @@ fn perform_step(world: &Arc<World>, step: Step, now: Instant) {
         }
         Step::ClearLease => world.act(By::Cluster, |inner| inner.clear_lease(now)),
         Step::Kill { operator, back_after } => operators::kill(world, operator, now + back_after),
+        Step::Crash { pods, back_after } => containers::crash(world, &pods, back_after, now),
         Step::Stop { operator, back_after } => operators::stop(world, operator, now + back_after),
         Step::ForeignBind { pod, node } => world.act(By::ForeignScheduler, |inner| inner.foreign_bind(pod, node, now)),
         step => world.act(By::Cluster, |inner| inner.perform_step(step, now)),
@@ -259,6 +260,9 @@ impl Inner {
         let mut spec = profile_spec(choice, self.plan.strict.contains(&profile));
         self.plan.profile_plans[profile].add_to(&mut spec);
         self.plan.add_sweep_to(profile, &mut spec);
+        if let Some(most) = self.plan.most_victims.get(&profile) {
+            spec["preemption"]["maxVictimsPerPod"] = (*most).into();
+        }
         if self.plan.shared.is_some() {
             spec["schedulerNames"] = self.names_of(profile);
         }
@@ -354,7 +358,7 @@ impl Inner {
             Act::Volumes => self.look_after_volumes(now),
             Act::Budgets => self.look_after_budgets(now),
             Act::Claim { at, plan, goes_with } => self.make_claim(&at, plan, goes_with.as_deref(), now),
-            Act::Step(_) | Act::NoFaults | Act::Begin(_) | Act::ForeignBind(_) | Act::CarryOut(..) => {}
+            Act::Step(_) | Act::NoFaults | Act::Begin(..) | Act::ForeignBind(_) | Act::CarryOut(..) => {}
         }
     }
 

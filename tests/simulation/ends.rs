@@ -19,8 +19,8 @@ const WINDOW: usize = 4 * BIND_CONCURRENCY;
 /// After the last move of a pod, and after a pod that waits has got room: it may still have to be bound to a volume.
 const SETTLED: Duration = Duration::from_secs(5);
 
-/// So often, and with such a pause, it is looked in the end where pods that wait have room.
-pub(crate) const LOOKS: u32 = 20;
+/// So often, and with such a pause, it is looked after healing where pods that wait have room: from ten seconds after it on.
+pub(crate) const LOOKS: u32 = 50;
 pub(crate) const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 
 /// The longest backoff, or the time between two audits, and some seconds: a pod of which an extender refused nodes is tried again after its

@@ -164,6 +164,11 @@ impl ExtenderPlan {
         format!("ext-{}", self.number)
     }
 
+    /// Whether it binds pods.
+    pub(crate) fn binds(&self) -> bool {
+        self.binds
+    }
+
     /// What the profile says of it.
     fn spec(&self) -> Value {
         let timeout = format!("{}ms", self.timeout.as_millis());

@@ -9,6 +9,8 @@
 mod actors;
 mod budgets;
 mod claims;
+mod containers;
+mod deleted;
 mod ends;
 mod extender_server;
 mod extenders;
@@ -29,9 +31,12 @@ mod run;
 mod runner;
 mod said;
 mod spreading;
+mod statuses;
+mod steady;
 mod storage;
 mod sweeps;
 mod trace;
+mod victims;
 mod watching;
 mod world;
 

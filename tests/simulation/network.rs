@@ -233,10 +233,10 @@ impl Link {
 
     async fn exchange(self, request: Request<Body>) -> Result<Response<AnyBody>, BoxError> {
         let (asked, began) = (read(request).await?, Instant::now());
-        let drawn = {
+        let (drawn, was_alive) = {
             let (mut inner, now) = (self.world.lock(), Instant::now());
             inner.sent(self.operator, &asked);
-            inner.network.draw(&asked, now)
+            (inner.network.draw(&asked, now), inner.operators[self.operator].connected)
         };
         if drawn.fate == Fate::Refused {
             sleep(drawn.before).await;
@@ -244,7 +244,9 @@ impl Link {
             return Err(io::Error::from(io::ErrorKind::ConnectionRefused).into());
         }
         if drawn.fate == Fate::CarriedOutLate {
-            self.world.do_later(began + drawn.before, Act::CarryOut(self.operator, asked));
+            if was_alive {
+                self.world.do_later(began + drawn.before, Act::CarryOut(self.operator, asked));
+            }
             sleep(drawn.after).await;
             return Err(io::Error::from(io::ErrorKind::ConnectionReset).into());
         }
@@ -253,7 +255,8 @@ impl Link {
         let is_late = asked.timeout().is_some_and(|limit| began.elapsed() >= limit);
         if !is_alive {
             let arrives = asked.method != "GET" && drawn.fate == Fate::Answered && !is_late;
-            if arrives && self.world.lock().network.outlives_its_process() {
+            // What is left of a dead process in this one goes on for a while, and sends nothing.
+            if arrives && self.world.lock().network.outlives_its_process() && was_alive {
                 self.world.carry_out(self.operator, &asked);
             }
             return std::future::pending().await;

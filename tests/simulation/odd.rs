@@ -28,6 +28,8 @@ pub(crate) enum OddStep {
     Inventive { node: usize, runs: Duration },
     /// One of the pods that wait is edited: from now on it tolerates the taint.
     Tolerate(u64),
+    /// One of the pods that wait is deleted, and a finalizer holds it for a while.
+    DeleteHeld(u64),
     /// Many pods come while a webhook that is asked about writes of pods hangs.
     Many { pod: PodPlan, count: u64, hangs: Duration },
 }
@@ -72,6 +74,7 @@ impl Inner {
                 }
             }
             OddStep::Tolerate(which) => self.make_tolerant(which, now),
+            OddStep::DeleteHeld(which) => self.delete_held(which, now),
             OddStep::Many { pod, count, hangs } => {
                 self.network.webhook_hangs = Some(now + hangs);
                 for index in 0..count {

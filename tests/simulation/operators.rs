@@ -23,8 +23,16 @@ pub(crate) const BIND_CONCURRENCY: usize = 8;
 /// How soon a process is started again that ended by itself.
 const RESTARTED_AFTER: Duration = Duration::from_secs(2);
 
-fn options(replica: usize, process: usize, leaves_out: bool) -> Options {
-    let (name, uid) = (format!("berth-{replica}"), format!("{process:08x}-0000"));
+/// Where a process begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Home {
+    NewPod,
+    /// Its container is started again, after the one before it has ended.
+    SamePod,
+}
+
+fn options(replica: usize, pod: usize, leaves_out: bool) -> Options {
+    let (name, uid) = (format!("berth-{replica}"), format!("{pod:08x}-0000"));
     Options {
         kubeconfig: None,
         http_address: ([127, 0, 0, 1], 0).into(),
@@ -52,15 +60,18 @@ fn options(replica: usize, process: usize, leaves_out: bool) -> Options {
 }
 
 /// Starts a process in a replica's place.
-pub(crate) fn begin(world: &Arc<World>, replica: usize) {
+pub(crate) fn begin(world: &Arc<World>, replica: usize, home: Home) {
     let stop = CancellationToken::new();
-    let (process, leaves_out) = {
+    let (process, pod, leaves_out) = {
         let inner = world.lock();
-        (inner.operators.len(), inner.plan.leaves_out)
+        let (process, before) = (inner.operators.len(), inner.process_of(replica));
+        let same = before.filter(|_| home == Home::SamePod).map(|before| inner.operators[before].pod);
+        (process, same.unwrap_or(process), inner.plan.leaves_out)
     };
-    let options = options(replica, process, leaves_out);
+    let options = options(replica, pod, leaves_out);
     world.lock().operators.push(Operator {
         replica,
+        pod,
         holder: options.identity.to_string(),
         connected: true,
         stop: stop.clone(),
@@ -86,7 +97,8 @@ pub(crate) fn begin(world: &Arc<World>, replica: usize) {
             inner.operators[process].ended = Some(ended);
             inner.operators[process].connected = false;
             if !stop.is_cancelled() {
-                inner.later(Instant::now() + RESTARTED_AFTER, Act::Begin(replica));
+                let successor = inner.successor(replica);
+                inner.later(Instant::now() + RESTARTED_AFTER, successor);
                 world.hurry.notify_one();
             }
             inner.operators[process].inside.take()
@@ -111,7 +123,8 @@ pub(crate) fn kill(world: &Arc<World>, replica: usize, back_at: Instant) {
     inner.trace.note(&["kill"], &[process as u64], format_args!("operator {process} is killed"));
     inner.operators[process].connected = false;
     inner.operators[process].stop.cancel();
-    inner.later(back_at, Act::Begin(replica));
+    let successor = inner.successor(replica);
+    inner.later(back_at, successor);
 }
 
 /// Ends a process as SIGTERM does.
@@ -126,5 +139,5 @@ pub(crate) fn stop(world: &Arc<World>, replica: usize, back_at: Instant) {
     }
     inner.trace.note(&["stop"], &[process as u64], format_args!("operator {process} is stopped"));
     inner.operators[process].stop.cancel();
-    inner.later(back_at, Act::Begin(replica));
+    inner.later(back_at, Act::Begin(replica, Home::NewPod));
 }

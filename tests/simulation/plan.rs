@@ -7,6 +7,7 @@ use super::odd::OddStep;
 use super::profiles::ProfilePlan;
 use super::random::Random;
 use super::spreading::SpreadPlan;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Users and faults are at work for so long; then everything heals.
@@ -160,6 +161,11 @@ pub(crate) enum Step {
         operator: usize,
         back_after: Duration,
     },
+    /// The leader is killed while pods come and binds are slow.
+    Crash {
+        pods: Vec<PodPlan>,
+        back_after: Duration,
+    },
     /// As on SIGTERM.
     Stop {
         operator: usize,
@@ -203,6 +209,7 @@ pub(crate) enum Step {
 }
 
 #[derive(Debug, Clone)]
+#[allow(clippy::struct_excessive_bools, reason = "each is drawn by itself")]
 pub(crate) struct Plan {
     pub(crate) seed: u64,
     pub(crate) operators: usize,
@@ -225,6 +232,10 @@ pub(crate) struct Plan {
     pub(crate) shared: Option<usize>,
     /// Whether profiles that serve are left alone when all faults are over: an edit would wake every pod.
     pub(crate) leaves_profiles: bool,
+    /// Whether a process that has died comes back in its own pod.
+    pub(crate) restarts_in_pod: bool,
+    /// How many pods may be evicted for one, by the number of a profile that says so.
+    pub(crate) most_victims: BTreeMap<usize, usize>,
     pub(crate) steps: Vec<(Duration, Step)>,
 }
 
@@ -259,6 +270,8 @@ impl Plan {
             profile_plans: vec![ProfilePlan::default(); profiles],
             shared: None,
             leaves_profiles: false,
+            restarts_in_pod: false,
+            most_victims: BTreeMap::new(),
             steps: Vec::new(),
         };
         plan.draw_pods(&mut random);
@@ -277,6 +290,9 @@ impl Plan {
         plan.draw_small_nodes(&mut Random::new(seed).fork(16));
         plan.draw_spreading(&mut Random::new(seed).fork(17));
         plan.draw_sweeps(&mut Random::new(seed).fork(18));
+        plan.draw_containers(&mut Random::new(seed).fork(19));
+        plan.draw_limits(&mut Random::new(seed).fork(20));
+        plan.draw_held(&mut Random::new(seed).fork(21));
         plan.leaves_profiles = Random::new(seed).fork(13).in_thousand(500);
         plan.steps.sort_by_key(|(at, _)| *at);
         plan

@@ -1,6 +1,7 @@
-//! What must never happen, checked at each request: S1 to S7, evictions for nobody, and statuses that go backwards. (What a bind must count
-//! is in `room.rs`, and for pods that are to be spread in `spreading.rs`; two gates at once are in `leases.rs`; S8 is the ledger's own audit,
-//! in `ends.rs`; S9 is in `profiles.rs`; claims and volumes are in `claims.rs`, and what operators say of pods in `said.rs`.)
+//! What must never happen, checked at each request: S1 to S7, and evictions for nobody. (What a bind must count is in `room.rs`, and for
+//! pods that are to be spread in `spreading.rs`; S4 of pods that go is in `deleted.rs`; S5 of how many are evicted in `victims.rs`; S7 of what
+//! is written of profiles, and statuses that go backwards, in `statuses.rs`; two gates at once are in `leases.rs`; S8 is the ledger's own
+//! audit, in `ends.rs`; S9 is in `profiles.rs`; claims and volumes are in `claims.rs`, and what operators say of pods in `said.rs`.)
 //!
 //! An operator is held to what it knew when it sent a request: everything that its watches had shown before, and all that it has bound
 //! itself. What is on its way to it does not count against it.
@@ -14,6 +15,7 @@ use super::plan::Plan;
 use super::profiles::against_profile;
 use super::room::{against_node, against_pods};
 use super::spreading::against_spreading;
+use super::statuses::Statuses;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -69,10 +71,15 @@ impl Seen {
     }
 }
 
+/// Longest between the read of a pod and the request that is sent because of it, the way to an extender included.
+const READ_WITHIN: Duration = Duration::from_secs(15);
+
 /// What an operator knew when it sent a request.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Sent {
-    pods: u64,
+    pub(crate) pods: u64,
+    /// What was shown before any read that the request may follow.
+    pub(crate) pods_before_reads: u64,
     pub(crate) pods_long: u64,
     nodes: u64,
     pub(crate) nodes_long: u64,
@@ -133,9 +140,8 @@ pub(crate) struct Rules {
     last_write: BTreeMap<usize, u64>,
     /// Since when an operator has said that the worker of a profile runs with which version of it.
     pub(crate) runs_with: BTreeMap<(usize, String), (Instant, u64)>,
-    /// The newest generation that a status of a profile (by its uid) has observed.
-    observed: BTreeMap<String, i64>,
     pub(crate) strict: Strict,
+    pub(crate) statuses: Statuses,
     /// Whether watches leave something out.
     pub(crate) leaves_out: bool,
     pub(crate) broken: Vec<String>,
@@ -184,6 +190,7 @@ impl Rules {
         if let Some(operator) = operator {
             let others = self.last_write.iter().filter(|(other, _)| **other != operator).map(|(_, version)| *version);
             let inherited = others.max().unwrap_or_default();
+            self.statuses.leads(operator);
             let seen = self.operator(operator);
             (seen.inherited, seen.began_with) = (inherited, seen.pods.newest());
         }
@@ -227,6 +234,7 @@ impl Rules {
         let seen = self.operator(operator);
         let sent = Sent {
             pods: seen.pods.before(now),
+            pods_before_reads: seen.pods.before(now.checked_sub(READ_WITHIN).unwrap_or(now)),
             pods_long: seen.pods.long_before(now),
             nodes: seen.nodes.before(now),
             nodes_long: seen.nodes.long_before(now),
@@ -248,6 +256,13 @@ impl Rules {
         let what = format!("operator {operator} asks an extender: {} {}", binding.method, binding.path);
         let sent = self.entitled(operator, &what, now);
         self.bind_sent(operator, &what, binding, facts, (sent, now, now + MAY_BIND_WITHIN));
+    }
+
+    /// Whether pods, nodes and namespaces have been shown to an operator up to these versions.
+    pub(crate) fn has_been_shown(&self, operator: usize, versions: [u64; 3]) -> bool {
+        let Some(seen) = self.operators.get(&operator) else { return false };
+        let shown = [&seen.pods, &seen.nodes, &seen.namespaces].map(Seen::newest);
+        shown.iter().zip(versions).all(|(shown, version)| *shown >= version)
     }
 
     /// Up to which version an operator has known the profiles for long.
@@ -342,6 +357,7 @@ impl Rules {
         if !pod.scheduler.starts_with("berth-") {
             self.breaks("S4", &format!("{what}: the pod is of {}", pod.scheduler));
         }
+        self.is_of_no_deleted_pod(operator, what, (pod, node), &sent);
         if lives.is_empty() {
             return self.breaks("S3", &format!("{what}: it knows that node {node} is gone"));
         }
@@ -515,19 +531,9 @@ impl Rules {
                 self.last_write.insert(operator, version);
             }
             (Of::Profiles, "status") => self.status_written(operator, &body),
+            (Of::Leases, _) => self.lease_written(operator, &body),
             _ => {}
         }
-    }
-
-    fn status_written(&mut self, operator: usize, body: &Value) {
-        let uid = text(body, "/metadata/uid").to_owned();
-        let observed = body.pointer("/status/observedGeneration").and_then(Value::as_i64).unwrap_or_default();
-        let before = self.observed.get(&uid).copied().unwrap_or_default();
-        if observed < before {
-            let what = format!("operator {operator}: generation {observed} after {before}");
-            self.breaks("older status", &what);
-        }
-        self.observed.insert(uid, observed.max(before));
     }
 }
 

@@ -1,8 +1,10 @@
 //! One seed, from its beginning to its end.
 
+use super::operators::Home;
 use super::plan::{BUSY, DRAINED, HEALED, Plan};
+use super::statuses::STAYS_READY_AFTER;
 use super::world::{Act, World};
-use super::{actors, ends, facts::By};
+use super::{actors, ends, facts::By, steady};
 use std::time::Duration;
 use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -40,7 +42,7 @@ async fn live(plan: Plan, keep_trace: bool) -> Outcome {
         inner.set_up(began);
         for replica in 0..replicas {
             let at = began + inner.random.millis(0, 3_000);
-            inner.later(at, Act::Begin(replica));
+            inner.later(at, Act::Begin(replica, Home::NewPod));
         }
     });
     tokio::task::spawn_local(actors::run(world.clone()));
@@ -49,11 +51,16 @@ async fn live(plan: Plan, keep_trace: bool) -> Outcome {
         world.lock().audit();
     }
     if world.lock().rules.broken.is_empty() {
-        world.act(By::Cluster, |inner| inner.mend(Instant::now()));
+        world.act(By::Cluster, |inner| {
+            inner.rules.statuses.well_from = Some(Instant::now() + STAYS_READY_AFTER);
+            inner.mend(Instant::now());
+        });
         world.healed.notify_waiters();
         for look in (0..ends::LOOKS).rev() {
             sleep_until(began + BUSY + HEALED - ends::BETWEEN_LOOKS * look).await;
-            world.lock().look_for_room(Instant::now());
+            let (mut inner, now) = (world.lock(), Instant::now());
+            inner.look_for_room(now);
+            inner.look_who_is_kept_waiting(now, now >= began + BUSY + steady::FROM);
         }
         world.lock().audit();
         world.lock().is_well();

@@ -7,13 +7,16 @@ use super::model::api::{Answer, Asked, Place, answer};
 use super::model::kinds::{KINDS, Of};
 use super::model::store::Store;
 use super::network::Network;
+use super::operators::Home;
 use super::plan::{ClaimPlan, NodePlan, Plan, Step};
 use super::random::Random;
 use super::rules::Rules;
+use super::steady::Steady;
 use super::trace::Trace;
 use berth::operator::Inside;
+use berth_core::model::Str;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -61,7 +64,7 @@ pub(crate) enum Act {
     AccessBack(&'static str),
     NoFaults,
     /// A process begins in this replica's place.
-    Begin(usize),
+    Begin(usize, Home),
     /// The API server carries out a request of an operator that waits for the answer no more.
     CarryOut(usize, Asked),
 }
@@ -90,6 +93,8 @@ impl PartialOrd for Due {
 pub(crate) struct Operator {
     /// Which replica it is.
     pub(crate) replica: usize,
+    /// The number of its pod: that of the first process in it.
+    pub(crate) pod: usize,
     /// What it calls itself in the Lease.
     pub(crate) holder: String,
     /// Whether its requests reach anything: not any more once it was killed.
@@ -124,10 +129,13 @@ pub(crate) struct Inner {
     pub(crate) shared: Option<usize>,
     /// Profiles that were deleted for good.
     pub(crate) gone_profiles: Vec<usize>,
+    /// The pods that the ledger of a process has had evicted.
+    pub(crate) victims: BTreeMap<usize, BTreeSet<Str>>,
     /// When a pod last moved.
     pub(crate) moved_at: Instant,
     /// Pods that wait, by uid, with each node that has room for them, and since when.
     pub(crate) has_room_since: BTreeMap<(String, String), Instant>,
+    pub(crate) steady: Steady,
     agenda: BinaryHeap<Reverse<Due>>,
     order: u64,
     settled: u64,
@@ -168,8 +176,10 @@ impl World {
             foreign_until: None,
             shared: plan.shared,
             gone_profiles: Vec::new(),
+            victims: BTreeMap::new(),
             moved_at: began,
             has_room_since: BTreeMap::new(),
+            steady: Steady::default(),
             agenda: BinaryHeap::new(),
             order: 0,
             settled: 0,
@@ -275,7 +285,7 @@ impl World {
             }
             self.changed[of as usize].notify_waiters();
         }
-        inner.look_at_gates();
+        inner.look_inside();
         self.hurry.notify_one();
     }
 }
@@ -297,7 +307,7 @@ impl Inner {
 
     /// An operator sends a request. Nobody sees what a killed one sends.
     pub(crate) fn sent(&mut self, operator: usize, asked: &Asked) {
-        self.look_at_gates();
+        self.look_inside();
         if self.operators[operator].connected && asked.method == "POST" && asked.path.ends_with("/binding") {
             self.is_extenders_will(operator, asked, false, Instant::now());
         }
@@ -318,13 +328,15 @@ impl Inner {
                     ),
                 );
             }
-            rules.sent(operator, asked, facts, Instant::now());
+            let (now, is_ending) = (Instant::now(), operators[operator].stop.is_cancelled());
+            rules.keeps_to_its_lease(operator, asked, is_ending, now);
+            rules.sent(operator, asked, facts, now);
         }
     }
 
     /// An operator was told how a request ended that it sent at `sent`.
     pub(crate) fn answered(&mut self, operator: usize, asked: &Asked, answer: &Answer, sent: Instant) {
-        self.look_at_gates();
+        self.look_inside();
         self.rules.answered(operator, asked, answer, sent);
         if let (Some(version), Some(place)) = (answer.shows, Place::of(&asked.path)) {
             self.saw(operator, place.of, version, Instant::now());

@@ -229,6 +229,11 @@ impl Ledger {
         self.evictions.pending.get(uid)
     }
 
+    /// The preemptions of which some victim is still there, by the preemptor's uid, in an order that means nothing.
+    pub fn pending_preemptions(&self) -> impl Iterator<Item = (&Str, &PendingPreemption)> {
+        self.evictions.pending.iter()
+    }
+
     /// Whether all victims that are still there for the pod `uid` are terminating.
     pub fn are_victims_terminating(&self, uid: &str) -> bool {
         let terminating = |victim: &Str| match self.pod(victim) {

@@ -105,8 +105,7 @@ impl Nominations {
     }
 
     /// How many pods have a decision that their object does not report yet.
-    #[cfg(test)]
-    fn unreported(&self) -> usize {
+    pub fn unreported(&self) -> usize {
         self.decided.len()
     }
 }

@@ -39,6 +39,11 @@ impl Strays {
 }
 
 impl Ledger {
+    /// How many pods are set aside until their node is seen.
+    pub fn set_aside(&self) -> usize {
+        self.pods.strays.nodes.len()
+    }
+
     /// Places the pods that were set aside until their node is seen.
     pub(super) fn place_strays(&mut self, node: &str) {
         for pod in self.pods.strays.of(node) {

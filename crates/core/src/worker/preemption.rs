@@ -244,6 +244,13 @@ impl PendingPreemptions {
         taken.map(|placed| placed.scheduler_name.clone())
     }
 
+    /// How much is known of pods that wait. O(1).
+    pub(super) fn len(&self) -> usize {
+        let under_way = self.open.len() + self.gated.len();
+        let later = self.retries.of_pod.len() + self.let_down.len() + self.blocked_by_budgets.len();
+        under_way + later + self.histories.len()
+    }
+
     /// How many pods something is known of, and how many times at which a pod is tried again.
     #[cfg(test)]
     pub(super) fn kept(&self) -> (usize, usize) {

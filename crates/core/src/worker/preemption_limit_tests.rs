@@ -8,7 +8,7 @@ use crate::model::{
     RequirementOperator, Time,
 };
 use crate::testing::{node, pod, shape_of};
-use crate::worker::Next;
+use crate::worker::{Kept, Next};
 use std::time::Duration;
 
 #[test]
@@ -199,6 +199,7 @@ fn nothing_is_kept_of_pods_that_go_while_the_worker_is_behind() {
     });
     bench.settle(0);
     assert_eq!(bench.workers[0].preemptions.kept(), (0, 0));
+    assert_eq!(bench.workers[0].snapshot(&bench.ledger).kept, Kept::default());
 }
 
 #[test]

@@ -74,6 +74,17 @@ pub struct TopReason {
     pub pods: usize,
 }
 
+/// What a worker keeps of pods beside the parts of its queue: nothing is left of it once they are gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Kept {
+    /// Groups of pods that wait for a change.
+    pub groups: usize,
+    /// Who evicts others, what was evicted for whom, and who is to be tried again for the sake of it.
+    pub preemptions: usize,
+    /// Pods that are out of the queue while something is asked for, and requests that count against the window.
+    pub asked_for: usize,
+}
+
 /// A worker's state for status and metrics.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WorkerSnapshot {
@@ -84,6 +95,7 @@ pub struct WorkerSnapshot {
     pub parked: usize,
     /// Those of `in_flight` whose outcome is unknown.
     pub unknown_binds: usize,
+    pub kept: Kept,
     /// When the oldest pod that waits (gated ones aside) was created, in microseconds of Unix time.
     pub oldest_pending_unix_us: Option<i64>,
     /// The commonest reasons, most pods first.
@@ -123,6 +135,7 @@ impl Worker {
             in_flight: self.binding.len() + self.volumes.len(),
             parked: self.parked.len(),
             unknown_binds: self.unknown_binds,
+            kept: self.kept(),
             oldest_pending_unix_us: oldest,
             top_reasons: self.top_reasons(ledger),
             refused_by: self.refused_by(),
@@ -137,6 +150,15 @@ impl Worker {
             rescued_by_sweep: self.queue.rescued_by_sweep(),
             storm: self.preemptions.storm(),
             arms: self.arms.snapshot(),
+        }
+    }
+
+    /// O(groups).
+    fn kept(&self) -> Kept {
+        Kept {
+            groups: self.queue.groups().count(),
+            preemptions: self.preemptions.len(),
+            asked_for: self.popped.len() + self.window.len(),
         }
     }
 

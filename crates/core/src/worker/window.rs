@@ -69,6 +69,11 @@ impl Window {
         }
     }
 
+    /// Requests on the way.
+    pub(super) fn len(&self) -> usize {
+        self.asked.len()
+    }
+
     /// Finds out who is late: this holds until the next call. O(requests on the way), where there are `most` or more.
     pub(super) fn look(&mut self, now: Time) {
         self.shares = None;

@@ -72,7 +72,7 @@ impl Caller {
             ExtenderClients::new(Options {
                 policy,
                 connector: tcp(),
-                kube: inputs_as_api_server(calls),
+                kube: inputs_as_api_server(calls).into(),
                 store: store.clone(),
                 key_of: keys(calls),
                 // Nothing is bound, so nobody needs to lead.

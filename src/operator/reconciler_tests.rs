@@ -61,9 +61,9 @@ pub(super) fn context(server: &Scripted, options: &Options) -> (Context, mpsc::U
     let client = || server.client();
     let clients = Clients {
         watch: client(),
-        bind: client(),
-        events: client(),
-        writes: client(),
+        bind: client().into(),
+        events: client().into(),
+        writes: client().into(),
         rest: client(),
         lease: server.config().into(),
         requests: Arc::default(),

@@ -82,7 +82,8 @@ fn runs_of_a_case_are_one_row() {
     };
     let remark = "one pod was refused";
     let runs = [run(6_230, 900, ""), run(17, 1_100, remark), run(18, 0, remark)];
-    let expected = "| it breaks, 3 times; one pod was refused | 2,000 | 17 ms to 6.2 s | 0 | 6 | 3 | 0, 0, 0, 0 | 31 MiB |";
+    let expected =
+        "| it breaks, 3 times; one pod was refused | 2,000 | 17 ms to 6.2 s | 0 | 6 | 3 | 0, 0, 0, 0 | 31 MiB |";
     assert_eq!(row("it breaks", &runs), expected);
     let expected = "| it breaks | 900 | 6.2 s | 0 | 2 | 1 | 0, 0, 0, 0 | 30 MiB |";
     assert_eq!(row("it breaks", &runs[..1]), expected);

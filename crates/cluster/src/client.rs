@@ -1,7 +1,9 @@
 //! The connection to the API server: where it is, who we are, and separate connection pools for what must not wait for
 //! each other.
 
+use crate::connections::Connections;
 use crate::requests::{Counted, Requests};
+use crate::transport::Transport;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Request, Response};
 use kube::client::retry::RetryPolicy;
@@ -20,7 +22,7 @@ use tower::{BoxError, Service};
 pub const USER_AGENT: &str = concat!("berth/", env!("CARGO_PKG_VERSION"));
 
 /// Longest wait for a TCP and TLS handshake: a dead address must fail well within the Lease's renew deadline.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Longest wait for an answer to begin, kube's retries included, where the caller sets no limit: kube sets none, and a server or a proxy
 /// that takes a request and never answers would be waited for without end. Longer than an API server takes for any of these calls.
@@ -155,12 +157,12 @@ impl Fault {
 pub struct Clients {
     /// Watches and initial reads; kube's retries are on.
     pub watch: Client,
-    /// Binds only: nothing queues ahead of them. No retries: the binder decides.
-    pub bind: Client,
-    /// Events only. No retries: the sink decides.
-    pub events: Client,
-    /// Pod status. No retries: a late write must not be repeated blindly.
-    pub writes: Client,
+    /// Binds only: nothing queues ahead of them.
+    pub bind: Transport,
+    /// Events only.
+    pub events: Transport,
+    /// All other writes of pods, volumes and claims, and what an extender reads.
+    pub writes: Transport,
     /// Everything else: profiles, their status, revisions, the CRD; kube's retries are on, and an answer must begin in time.
     pub rest: Client,
     /// For the Lease. No retries: the elector decides.
@@ -201,9 +203,9 @@ impl Clients {
         let retries = || plain().with_layer(&RetryLayer::new(RetryPolicy::default()));
         Self {
             watch: retries().build(),
-            bind: plain().build(),
-            events: plain().build(),
-            writes: plain().build(),
+            bind: plain().build().into(),
+            events: plain().build().into(),
+            writes: plain().build().into(),
             rest: in_time(retries()),
             lease: LeaseLink::Shared(plain().build()),
             requests: Arc::default(),
@@ -341,19 +343,23 @@ pub async fn connect_with(mut config: Config) -> Result<Clients, ConnectError> {
     let client = |retry: bool| builder(with_retry(retry), &server).map(|stack| stack.with_layer(&counted).build());
     let mut of_rest = with_retry(true);
     of_rest.read_timeout = Some(SILENCE);
-    let mut clients = Clients {
+    let transport = || match Connections::of(&config, requests.clone()) {
+        Ok(Some(own)) => Ok(Transport::Own(Arc::new(own))),
+        Ok(None) => client(false).map(Transport::from),
+        Err(source) => Err(ConnectError::Client { server: server.clone(), source: Box::new(source) }),
+    };
+    let version = probe(&client(false)?, &server).await?;
+    Ok(Clients {
         watch: client(true)?,
-        bind: client(false)?,
-        events: client(false)?,
-        writes: client(false)?,
+        bind: transport()?,
+        events: transport()?,
+        writes: transport()?,
         rest: in_time(builder(of_rest, &server)?.with_layer(&counted)),
         lease: with_retry(false).into(),
-        requests,
+        requests: requests.clone(),
         server: server.clone(),
-        version: String::new(),
-    };
-    clients.version = probe(&clients.writes, &server).await?;
-    Ok(clients)
+        version,
+    })
 }
 
 async fn probe(client: &Client, server: &str) -> Result<String, ConnectError> {

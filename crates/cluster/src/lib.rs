@@ -17,6 +17,8 @@
 //!  managed_fields  who wrote what of a pod
 //!  served_crd  the definition as installed
 //!  revisions   the last good specs of profiles
+//!  transport   by what requests go out
+//!  connections connections that the waiting task drives itself
 //!  send        one request and its plain answer
 //!  limits      how long a write may be under way
 //!  requests    how many of them there were, and how long their answers took to begin
@@ -34,6 +36,7 @@
 
 pub mod bind;
 pub mod client;
+mod connections;
 pub mod decode;
 pub mod events;
 pub mod evict;
@@ -53,6 +56,7 @@ pub mod send;
 pub mod served_crd;
 pub mod served_policies;
 pub mod slim;
+pub mod transport;
 pub mod watch;
 pub mod write;
 

@@ -63,6 +63,11 @@ impl Requests {
         counts.latencies.entry(method).or_default().record(took);
     }
 
+    /// A request is about to be sent.
+    pub(crate) fn begin(requests: &Arc<Self>, method: &Method) -> Waiting {
+        Waiting { requests: requests.clone(), method: name(method), began: Instant::now(), answer: None }
+    }
+
     /// Method, code and number of requests.
     pub fn results(&self) -> Vec<(&'static str, String, u64)> {
         let counts = lock(&self.0);
@@ -110,12 +115,13 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let method = name(request.method());
-        let waiting = Waiting { requests: self.requests.clone(), method, began: Instant::now(), code: None };
+        let mut waiting = Requests::begin(&self.requests, request.method());
         let answer = self.inner.call(request);
         Box::pin(async move {
             let answer = answer.await;
-            waiting.answered(answer.as_ref().ok().map(|answer| answer.status().as_u16()));
+            if let Ok(answer) = &answer {
+                waiting.answered(answer.status().as_u16());
+            }
             answer
         })
     }
@@ -123,22 +129,25 @@ where
 
 /// A request under way. It is counted when it ends, also by a caller that gives up: then it had no answer.
 #[derive(Debug)]
-struct Waiting {
+pub(crate) struct Waiting {
     requests: Arc<Requests>,
     method: &'static str,
     began: Instant,
-    code: Option<u16>,
+    /// The status, and after how long it came.
+    answer: Option<(u16, Duration)>,
 }
 
 impl Waiting {
-    fn answered(mut self, code: Option<u16>) {
-        self.code = code;
+    /// Its answer has begun.
+    pub(crate) fn answered(&mut self, code: u16) {
+        self.answer = Some((code, self.began.elapsed()));
     }
 }
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        self.requests.note(self.method, self.code, self.began.elapsed());
+        let took = self.answer.map_or_else(|| self.began.elapsed(), |(_, took)| took);
+        self.requests.note(self.method, self.answer.map(|(code, _)| code), took);
     }
 }
 

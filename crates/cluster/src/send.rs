@@ -3,6 +3,7 @@
 use crate::client::root_cause;
 use berth_core::model::Str;
 use bytes::Bytes;
+use http::response::Parts;
 use http::{Method, Request};
 use kube::Client;
 use kube::client::Body;
@@ -23,6 +24,13 @@ pub struct Answer {
 }
 
 impl Answer {
+    pub(crate) fn of(head: &Parts, body: Bytes) -> Self {
+        let header = |name: &str| Some(head.headers.get(name)?.to_str().ok()?.trim());
+        let retry_after = header("retry-after").and_then(|v| v.parse().ok()).map(Duration::from_secs);
+        let is_json = header("content-type").is_some_and(|v| v.starts_with("application/json"));
+        Self { code: head.status.as_u16(), retry_after, is_json, body }
+    }
+
     pub fn is_success(&self) -> bool {
         (200..300).contains(&self.code)
     }
@@ -162,21 +170,20 @@ impl Call {
             .body(Body::from(self.body.clone()))
             .map_err(|e| NoAnswer::NotSent(e.to_string()))?;
         let exchange = async {
-            let response = client.send(request).await?;
-            let (head, body) = response.into_parts();
-            let code = head.status.as_u16();
-            let header = |name: &str| Some(head.headers.get(name)?.to_str().ok()?.trim());
-            let retry_after = header("retry-after").and_then(|v| v.parse().ok()).map(Duration::from_secs);
-            let is_json = header("content-type").is_some_and(|v| v.starts_with("application/json"));
-            let body = body.collect_bytes().await?;
-            Ok(Answer { code, retry_after, is_json, body })
+            let (head, body) = client.send(request).await?.into_parts();
+            Ok(Answer::of(&head, body.collect_bytes().await?))
         };
-        match tokio::time::timeout(timeout, exchange).await {
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(error)) => Err(classify(&error)),
-            Err(_) => Err(NoAnswer::Lost(format!("no answer within {} ms", timeout.as_millis()))),
-        }
+        answer_within(timeout, async { exchange.await.map_err(|error| classify(&error)) }).await
     }
+}
+
+/// What `exchange` gives; whatever was sent may be carried out if that takes longer than `limit`.
+pub(crate) async fn answer_within(
+    limit: Duration,
+    exchange: impl Future<Output = Result<Answer, NoAnswer>>,
+) -> Result<Answer, NoAnswer> {
+    let late = |_| Err(NoAnswer::Lost(format!("no answer within {} ms", limit.as_millis())));
+    tokio::time::timeout(limit, exchange).await.unwrap_or_else(late)
 }
 
 fn classify(error: &kube::Error) -> NoAnswer {

@@ -19,6 +19,7 @@ use berth_cluster::bind::{BindRequest, Found, read_back};
 use berth_cluster::lease::Gate;
 use berth_cluster::paced::Paced;
 use berth_cluster::recheck::{Gone, Recheck, Shown};
+use berth_cluster::transport::Transport;
 use berth_cluster::write::Meaning;
 use berth_core::io::{BindOutcome, ExtenderError, ExtenderErrorKind};
 use futures::FutureExt;
@@ -120,7 +121,7 @@ struct Sent {
 pub(super) struct ExtenderBind<'a> {
     /// The extender as the profile has it at this moment: its Secrets may be withdrawn while the bind is followed.
     pub(super) find: &'a (dyn Fn() -> Result<Arc<Extender>, ExtenderError> + Sync),
-    pub(super) kube: &'a kube::Client,
+    pub(super) kube: &'a Transport,
     pub(super) gate: &'a Gate,
     pub(super) recheck: &'a dyn Recheck,
     /// How long after an answer of success the pod must be bound.

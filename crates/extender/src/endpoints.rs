@@ -4,6 +4,7 @@
 use super::READ_TIMEOUT;
 use super::address::{ApiServers, Host, Url};
 use berth_cluster::send::Call;
+use berth_cluster::transport::Transport;
 use k8s_openapi::List;
 use k8s_openapi::api::core::v1::{Service, ServicePort};
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointPort, EndpointSlice};
@@ -14,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 /// A Service and at most `limit` of its EndpointSlices; all if that is 0.
 pub(super) async fn read_service(
-    kube: &kube::Client,
+    kube: &Transport,
     namespace: &str,
     name: &str,
     limit: u32,
@@ -27,8 +28,8 @@ pub(super) async fn read_service(
     )
 }
 
-async fn get<T: serde::de::DeserializeOwned>(kube: &kube::Client, path: String) -> Result<T, String> {
-    let answer = Call::get(path).send(kube, READ_TIMEOUT).await.map_err(|e| e.to_string())?;
+async fn get<T: serde::de::DeserializeOwned>(kube: &Transport, path: String) -> Result<T, String> {
+    let answer = kube.send(&Call::get(path), READ_TIMEOUT).await.map_err(|e| e.to_string())?;
     if !answer.is_success() {
         return Err(answer.message());
     }
@@ -70,7 +71,7 @@ const AGAIN_UNKNOWN: Duration = Duration::from_secs(5);
 /// Reads the addresses behind `server` (the URL we reach it by), and those of the Service `default/kubernetes` and of its endpoints
 /// into `servers`. What cannot be read stays as it was known: the Service and its endpoints, and apart from them the addresses
 /// behind the name.
-pub async fn read_api_servers(servers: &ApiServers, kube: &kube::Client, server: &str) {
+pub async fn read_api_servers(servers: &ApiServers, kube: &Transport, server: &str) {
     let (reported, named) = tokio::join!(service_addresses(kube), named_addresses(server));
     if let Some(named) = named {
         servers.set_named(named);
@@ -82,13 +83,13 @@ pub async fn read_api_servers(servers: &ApiServers, kube: &kube::Client, server:
 }
 
 /// Reads the API server's addresses until `stop`, every [`AGAIN`], or [`AGAIN_UNKNOWN`] while they are unknown.
-pub async fn follow_api_servers(servers: ApiServers, kube: kube::Client, server: String, stop: CancellationToken) {
+pub async fn follow_api_servers(servers: ApiServers, kube: Transport, server: String, stop: CancellationToken) {
     follow(servers, kube, server, stop, pause).await;
 }
 
 async fn follow(
     servers: ApiServers,
-    kube: kube::Client,
+    kube: Transport,
     server: String,
     stop: CancellationToken,
     pause: fn(&ApiServers) -> Duration,
@@ -105,7 +106,7 @@ fn pause(servers: &ApiServers) -> Duration {
     if servers.are_unknown() { AGAIN_UNKNOWN } else { AGAIN }
 }
 
-async fn service_addresses(kube: &kube::Client) -> Result<BTreeSet<IpAddr>, String> {
+async fn service_addresses(kube: &Transport) -> Result<BTreeSet<IpAddr>, String> {
     // All slices: others in the namespace must not crowd out the API server's own.
     let (service, slices) = read_service(kube, "default", "kubernetes", 0).await;
     let (service, slices) = (service?, slices?);
@@ -201,7 +202,7 @@ mod tests {
         })
         .await;
         let servers = ApiServers::default();
-        read_api_servers(&servers, &api.client(), "https://192.168.1.1:6443").await;
+        read_api_servers(&servers, &api.client().into(), "https://192.168.1.1:6443").await;
         assert!(!servers.are_unknown());
         for address in ["10.96.0.1", "172.18.0.2", "172.18.0.3", "192.168.1.1", "fd00::1", "::ffff:172.18.0.3"] {
             assert!(servers.contain(address.parse().unwrap()), "{address}");
@@ -214,12 +215,12 @@ mod tests {
     async fn a_look_up_that_fails_leaves_what_was_known_behind_the_name() {
         let api = Scripted::start(|_: Asked| async move { Reply::json(200, json!({"items": []})) }).await;
         let (servers, behind) = (ApiServers::default(), "192.168.1.1".parse().unwrap());
-        read_api_servers(&servers, &api.client(), "https://192.168.1.1:6443").await;
+        read_api_servers(&servers, &api.client().into(), "https://192.168.1.1:6443").await;
         assert!(servers.contain(behind));
         // No name server knows this name (RFC 6761).
-        read_api_servers(&servers, &api.client(), "https://api.invalid:6443").await;
+        read_api_servers(&servers, &api.client().into(), "https://api.invalid:6443").await;
         assert!(servers.contain(behind) && !servers.are_unknown());
-        read_api_servers(&servers, &api.client(), "https://192.168.1.2:6443").await;
+        read_api_servers(&servers, &api.client().into(), "https://192.168.1.2:6443").await;
         assert!(!servers.contain(behind), "found anew, they replace what was known");
     }
 
@@ -227,12 +228,12 @@ mod tests {
     async fn what_cannot_be_read_leaves_what_was_known() {
         let refused = Scripted::start(|asked: Asked| async move { Reply::status(403, &asked.path) }).await;
         let servers = ApiServers::default();
-        read_api_servers(&servers, &refused.client(), "https://192.168.1.1:6443").await;
+        read_api_servers(&servers, &refused.client().into(), "https://192.168.1.1:6443").await;
         assert!(servers.are_unknown(), "a part of them would leave the others open");
         let empty = Scripted::start(|_: Asked| async move { Reply::json(200, json!({"items": []})) }).await;
-        read_api_servers(&servers, &empty.client(), "junk").await;
+        read_api_servers(&servers, &empty.client().into(), "junk").await;
         assert!(!servers.are_unknown());
-        read_api_servers(&servers, &refused.client(), "junk").await;
+        read_api_servers(&servers, &refused.client().into(), "junk").await;
         assert!(!servers.are_unknown());
     }
 
@@ -254,7 +255,8 @@ mod tests {
         .await;
         let (servers, stop) = (ApiServers::default(), CancellationToken::new());
         let pause = |_: &ApiServers| Duration::from_millis(1);
-        let following = tokio::spawn(follow(servers.clone(), api.client(), "junk".to_owned(), stop.clone(), pause));
+        let following =
+            tokio::spawn(follow(servers.clone(), api.client().into(), "junk".to_owned(), stop.clone(), pause));
         until("they are known", || !servers.are_unknown()).await;
         until("the new one is known", || servers.contain("172.18.0.3".parse().unwrap())).await;
         assert!(!servers.contain("172.18.0.2".parse().unwrap()), "it is another's by now");

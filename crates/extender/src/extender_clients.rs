@@ -13,6 +13,7 @@ use berth_cluster::bind::{Deliver, Leftover};
 use berth_cluster::lease::Gate;
 use berth_cluster::limits::REQUEST_LIMIT;
 use berth_cluster::recheck::Recheck;
+use berth_cluster::transport::Transport;
 use berth_core::io::{AttemptId, BindRequest, ExtenderRequest, WorkerId};
 use berth_core::model::Str;
 use std::collections::BTreeMap;
@@ -36,7 +37,7 @@ pub struct Options {
     /// How they are connected to; see [`tcp`](super::tcp).
     pub connector: Connector,
     /// A client of the API server without retries: for Services, for objects not in the store, and to read pods back.
-    pub kube: kube::Client,
+    pub kube: Transport,
     /// Pending pods and nodes in the form in which they are sent.
     pub store: Arc<ObjectStore>,
     /// Finds the key of a victim, of which questions give the uid alone.

@@ -7,6 +7,7 @@ use super::error::error;
 use super::store::ObjectStore;
 use super::wire::sent_form;
 use berth_cluster::send::Call;
+use berth_cluster::transport::Transport;
 use berth_core::io::{ExtenderError, ExtenderErrorKind, NodeVictims};
 use berth_core::model::{Pod, PodKey, Str};
 use bytes::Bytes;
@@ -29,7 +30,7 @@ pub type KeyOf = Arc<dyn Fn(&str) -> Option<PodKey> + Send + Sync>;
 #[derive(Clone)]
 pub(super) struct Objects {
     pub(super) store: Arc<ObjectStore>,
-    pub(super) kube: kube::Client,
+    pub(super) kube: Transport,
     pub(super) key_of: KeyOf,
 }
 
@@ -138,7 +139,7 @@ impl Objects {
 
     /// An object in the form in which it is sent; `None` if there is no such object.
     async fn fetch(&self, path: String) -> Result<Option<Bytes>, String> {
-        let answer = Call::get(path).send(&self.kube, READ_TIMEOUT).await.map_err(|e| e.to_string())?;
+        let answer = self.kube.send(&Call::get(path), READ_TIMEOUT).await.map_err(|e| e.to_string())?;
         if answer.code == 404 {
             return Ok(None);
         }

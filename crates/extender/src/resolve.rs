@@ -5,6 +5,7 @@ use super::connector::Connector;
 use super::endpoints::{read_service, ready_addresses};
 use super::error::Failure;
 use super::settings::{Endpoint, ServiceKey};
+use berth_cluster::transport::Transport;
 use berth_core::io::ExtenderErrorKind;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
@@ -36,7 +37,7 @@ pub(super) struct Net {
     pub(super) lookup: Lookup,
     pub(super) connector: Connector,
     /// Reads the endpoints of Services.
-    pub(super) kube: kube::Client,
+    pub(super) kube: Transport,
 }
 
 /// A look-up under way, shared by the calls that wait for it.

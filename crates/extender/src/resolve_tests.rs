@@ -31,7 +31,7 @@ fn url(text: &str) -> Endpoint {
 }
 
 fn resolver_of(endpoint: Endpoint, policy: Arc<AddressPolicy>, lookup: Lookup, api: &Scripted) -> Resolver {
-    Resolver::new(endpoint, Net { policy, lookup, connector: tcp(), kube: api.client() })
+    Resolver::new(endpoint, Net { policy, lookup, connector: tcp(), kube: api.client().into() })
 }
 
 async fn nobody() -> Scripted {

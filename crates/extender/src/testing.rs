@@ -318,7 +318,7 @@ impl Rig {
         let clients = ExtenderClients::new(Options {
             policy,
             connector: tcp(),
-            kube: api.client(),
+            kube: api.client().into(),
             store: store.clone(),
             // The uid of a test's pod is `uid-<name>`.
             key_of: Arc::new(|uid| Some(PodKey { namespace: "ns".into(), name: uid.strip_prefix("uid-")?.into() })),

@@ -6,10 +6,10 @@ use super::unknown::{Open, Unknown};
 use super::{BindLoad, BindRequest, BindResult, Deliver, Leftover, Options, Paused, WorkerId};
 use crate::lease::Gate;
 use crate::recheck::{Gone, Recheck};
+use crate::transport::Transport;
 use crate::write::{Counters, Jobs, Link, Meaning, Pool, WriteError, lock, wait_until};
 use berth_core::io::{AttemptId, BindOutcome, Input};
 use berth_core::model::Str;
-use kube::Client;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
@@ -75,12 +75,18 @@ enum Step {
 }
 
 impl Binder {
-    /// Starts the binder on the current tokio runtime. `client` must be one without retries, used for nothing else.
-    pub fn new(client: Client, options: Options, gate: Gate, recheck: Arc<dyn Recheck>, deliver: Deliver) -> Self {
+    /// Starts the binder on the current tokio runtime. `transport` is used for nothing else.
+    pub fn new(
+        transport: impl Into<Transport>,
+        options: Options,
+        gate: Gate,
+        recheck: Arc<dyn Recheck>,
+        deliver: Deliver,
+    ) -> Self {
         let state =
             State { schedule: Schedule::new(&options), unknown: Unknown::new(options.unknown_limit), closed: false };
         let shared = Shared {
-            link: Link::new(client, gate.clone(), options.limits),
+            link: Link::new(transport.into(), gate.clone(), options.limits),
             recheck,
             deliver,
             state: Mutex::new(state),
@@ -380,7 +386,7 @@ impl Shared {
     }
 
     async fn read_back(&self, item: &Item) -> Found {
-        read_back(&self.link.client, self.link.answer_limit(), &item.request).await
+        read_back(&self.link.transport, self.link.answer_limit(), &item.request).await
     }
 
     /// Ends a bind whose node was deleted, or made anew under its name, since it was judged. `unbound`: when the pod was not bound.

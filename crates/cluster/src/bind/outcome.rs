@@ -2,9 +2,9 @@
 
 use super::BindRequest;
 use crate::send::Call;
+use crate::transport::Transport;
 use crate::write::{PodRead, pod_path, read_pod};
 use berth_core::io::BindOutcome;
-use kube::Client;
 use serde_json::json;
 use std::time::Duration;
 
@@ -20,8 +20,8 @@ pub enum Found {
 }
 
 /// Reads back the pod of a bind.
-pub async fn read_back(client: &Client, timeout: Duration, request: &BindRequest) -> Found {
-    found(read_pod(client, timeout, &request.pod.key, &request.pod.uid).await, request)
+pub async fn read_back(by: &Transport, timeout: Duration, request: &BindRequest) -> Found {
+    found(read_pod(by, timeout, &request.pod.key, &request.pod.uid).await, request)
 }
 
 fn found(read: PodRead, request: &BindRequest) -> Found {

@@ -7,11 +7,11 @@ use super::series::{Count, Seen, SeriesCache, key_of};
 use crate::bind::BindLoad;
 use crate::lease::Gate;
 use crate::send::Call;
+use crate::transport::Transport;
 use crate::write::{
     Counters, Jobs, Limits, Meaning, Patience, Pool, Slot, Tenant, Turns, WriteError, lock, meaning, results,
 };
 use berth_core::model::Str;
-use kube::Client;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -45,7 +45,7 @@ const SWEEP: Duration = Duration::from_mins(1);
 pub struct EventSink(Arc<Pool<Shared>>);
 
 struct Shared {
-    client: Client,
+    transport: Transport,
     load: BindLoad,
     host: String,
     gate: Gate,
@@ -104,11 +104,11 @@ results! {
 }
 
 impl EventSink {
-    /// Starts the sink on the current tokio runtime. `client` must be one without retries; `host` ends the
+    /// Starts the sink on the current tokio runtime. `host` ends the
     /// `reportingInstance`; `load` is the binder's. Nothing is written once leadership at `gate` is lost.
-    pub fn new(client: Client, host: &str, load: BindLoad, gate: Gate) -> Self {
+    pub fn new(transport: impl Into<Transport>, host: &str, load: BindLoad, gate: Gate) -> Self {
         let shared = Shared {
-            client,
+            transport: transport.into(),
             load,
             host: host.to_owned(),
             gate,
@@ -200,7 +200,7 @@ impl Shared {
     /// Returns the event if it is to be sent again, and after which pause.
     async fn write(&self, mut queued: Queued) -> Option<(Queued, Duration)> {
         let call = queued.call(&self.host);
-        let sent = meaning(call.send(&self.client, TIMEOUT).await);
+        let sent = meaning(self.transport.send(&call, TIMEOUT).await);
         let mut state = self.lock();
         match &sent {
             Ok(_) => state.turns.answered(queued.namespace(), &call.kind()),

@@ -29,6 +29,7 @@ use crate::prebind::{WriteResult, end_nomination};
 use crate::queue::{Job, Writer};
 use crate::recheck::{Recheck, Victim};
 use crate::send::Call;
+use crate::transport::Transport;
 use crate::write::{
     Counters, Failure, GivenUp, Link, Meaning, OwnWrites, Patience, PodRead, Progress, pod_path, results, status_uri,
 };
@@ -37,7 +38,6 @@ use berth_core::ledger::PlacedPod;
 use berth_core::model::{Pod, Str};
 use futures::StreamExt;
 use k8s_openapi::jiff::Timestamp;
-use kube::Client;
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -89,10 +89,10 @@ results! {
 }
 
 impl Evictor {
-    /// Starts the tasks on the current tokio runtime. `client` must be one without retries. Nominations that end are noted in
+    /// Starts the tasks on the current tokio runtime. Nominations that end are noted in
     /// `own`; without `events` the victims get no event.
     pub fn new(
-        client: Client,
+        transport: impl Into<Transport>,
         options: Options,
         gate: Gate,
         own: OwnWrites,
@@ -101,7 +101,7 @@ impl Evictor {
         deliver: Deliver,
     ) -> Self {
         let Options { concurrency, limits, patience } = options;
-        let link = Link::new(client, gate.clone(), limits);
+        let link = Link::new(transport.into(), gate.clone(), limits);
         let kit = Kit { link, patience, own, recheck, events, counters: Counters::default() };
         Self::start(kit, gate, concurrency, deliver)
     }

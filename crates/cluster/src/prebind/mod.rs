@@ -27,10 +27,10 @@ use crate::bind::{Deliver, WorkerId};
 use crate::lease::Gate;
 use crate::paced::Paced;
 use crate::queue::{Job, Writer};
+use crate::transport::Transport;
 use crate::write::{Counters, Failure, GivenUp, Known, Link, Meaning, OwnWrites, Patience, PodRead, Progress, results};
 use berth_core::io::{AttemptId, Input, VolumesOutcome};
 use berth_core::model::{Pod, Str};
-use kube::Client;
 use nomination::nominate_call;
 use tokio::time::{Instant, sleep_until};
 use write::{Found, Target, Write};
@@ -74,12 +74,18 @@ results! {
 }
 
 impl PreBinder {
-    /// Starts the tasks on the current tokio runtime. `client` must be one without retries. Writes to pods are noted in
+    /// Starts the tasks on the current tokio runtime. Writes to pods are noted in
     /// `own`.
-    pub fn new(client: Client, options: Options, gate: Gate, own: OwnWrites, deliver: Deliver) -> Self {
+    pub fn new(
+        transport: impl Into<Transport>,
+        options: Options,
+        gate: Gate,
+        own: OwnWrites,
+        deliver: Deliver,
+    ) -> Self {
         let Options { concurrency, limits, patience } = options;
         let kit = Kit {
-            link: Link::new(client, gate.clone(), limits),
+            link: Link::new(transport.into(), gate.clone(), limits),
             patience,
             own,
             volumes: Counters::default(),

@@ -19,6 +19,7 @@ use crate::lease::Gate;
 use crate::limits::WriteLimits;
 use crate::paced::Paced;
 use crate::send::{Answer, Call, plain};
+use crate::transport::Transport;
 use crate::write::{
     Counters, Jobs, Known, Limits, Link, Meaning, OwnWrites, Patience, PodRead, Pool, Slot, Tenant, Turns, WriteError,
     lock, results, status_uri,
@@ -26,7 +27,6 @@ use crate::write::{
 use berth_core::io::{NominatedNode, RefusalReason, RefusalText};
 use berth_core::model::{Pod, ScheduledCondition, Str};
 use k8s_openapi::jiff::Timestamp;
-use kube::Client;
 use serde_json::{Value, json};
 use std::collections::hash_map::{Entry, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -161,11 +161,11 @@ results! {
 }
 
 impl RefusalWriter {
-    /// Starts the writer on the current tokio runtime. `client` must be one without retries.
+    /// Starts the writer on the current tokio runtime.
     /// `own` are our own writes: a nomination of ours ends with a failed attempt.
-    pub fn new(client: Client, gate: Gate, own: OwnWrites) -> Self {
+    pub fn new(transport: impl Into<Transport>, gate: Gate, own: OwnWrites) -> Self {
         let shared = Shared {
-            link: Link::new(client, gate, WriteLimits::default()),
+            link: Link::new(transport.into(), gate, WriteLimits::default()),
             own,
             state: Mutex::new(State { waiting: HashMap::new(), turns: Turns::new(LIMITS), writing: HashMap::new() }),
             wake: Notify::new(),

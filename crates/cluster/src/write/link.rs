@@ -3,9 +3,9 @@ use super::{Meaning, PodRead, WriteError, meaning, read_pod};
 use crate::lease::Gate;
 use crate::limits::WriteLimits;
 use crate::send::{Answer, Call, Kind};
+use crate::transport::Transport;
 use berth_core::model::{PodKey, Str};
 use http::Method;
-use kube::Client;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -26,34 +26,34 @@ impl Patience {
     }
 }
 
-/// What a writer sends with: a client without retries, the gate that it asks before each request, and its patience.
+/// What a writer sends with: a transport, the gate that it asks before each request, and its patience.
 pub(crate) struct Link {
-    pub(crate) client: Client,
+    pub(crate) transport: Transport,
     pub(crate) gate: Gate,
     limits: WriteLimits,
     afoot: Afoot,
 }
 
 impl Link {
-    pub(crate) fn new(client: Client, gate: Gate, limits: WriteLimits) -> Self {
-        Self { client, gate, limits, afoot: Afoot::new(limits.lands_within()) }
+    pub(crate) fn new(transport: Transport, gate: Gate, limits: WriteLimits) -> Self {
+        Self { transport, gate, limits, afoot: Afoot::new(limits.lands_within()) }
     }
 
     /// Sends once, without a look at the gate. A write says how long the API server may work on it, and is among those that may land from
     /// now on until its outcome is known, or too old.
     pub(crate) async fn send(&self, call: &Call) -> Result<Answer, WriteError> {
         if call.method == Method::GET {
-            return meaning(call.send(&self.client, self.limits.answer()).await);
+            return meaning(self.transport.send(call, self.limits.answer()).await);
         }
         let sent = self.afoot.send();
         let call = call.given_up_after(self.limits.server());
-        let answer = meaning(call.send(&self.client, self.limits.answer()).await);
+        let answer = meaning(self.transport.send(&call, self.limits.answer()).await);
         sent.ended(&answer);
         answer
     }
 
     pub(crate) async fn read_pod(&self, key: &PodKey, uid: &Str) -> PodRead {
-        read_pod(&self.client, self.limits.answer(), key, uid).await
+        read_pod(&self.transport, self.limits.answer(), key, uid).await
     }
 
     /// Longest wait for one answer.

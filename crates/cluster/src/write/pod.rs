@@ -1,6 +1,6 @@
 use crate::send::{Answer, Call, NoAnswer};
+use crate::transport::Transport;
 use berth_core::model::{PodKey, Str};
-use kube::Client;
 use serde_json::Value;
 use std::time::Duration;
 
@@ -42,8 +42,8 @@ impl PodNow {
 }
 
 /// Reads a pod that a write was meant for.
-pub(crate) async fn read_pod(client: &Client, timeout: Duration, key: &PodKey, uid: &Str) -> PodRead {
-    pod_read(Call::get(pod_path(key)).send(client, timeout).await, key, uid)
+pub(crate) async fn read_pod(by: &Transport, timeout: Duration, key: &PodKey, uid: &Str) -> PodRead {
+    pod_read(by.send(&Call::get(pod_path(key)), timeout).await, key, uid)
 }
 
 fn pod_read(result: Result<Answer, NoAnswer>, key: &PodKey, uid: &Str) -> PodRead {

@@ -1,0 +1,232 @@
+//! HTTP/1.1 connections to the API server, each driven by the task that waits for its answer.
+//!
+//! A request through kube's client passes a channel, several boxed services, a pool and a task of its connection, and each of these wakes
+//! another one. A bind and its event are most of what a bound pod costs, so they take one task, one connection and one allocation of each
+//! kind. Certificates, tokens and headers stay kube's: its own layers make them.
+
+use crate::client::{CONNECT_TIMEOUT, root_cause};
+use crate::lock;
+use crate::requests::Requests;
+use crate::send::{Answer, Call, NoAnswer};
+use bytes::Bytes;
+use futures::FutureExt;
+use futures::future::{BoxFuture, Ready, ready};
+use http::header::{ACCEPT, CONTENT_TYPE, HOST};
+use http::{HeaderValue, Request, Response, Uri};
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http1;
+use hyper::rt::{Read, Write};
+use hyper_util::client::legacy::connect::HttpConnector;
+use kube::Config;
+use kube::client::{Body, ConfigExt};
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::time::{Instant, timeout};
+use tower::util::BoxCloneSyncService;
+use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
+
+/// An idle connection is kept this long: less than an API server and the proxies before it commonly keep theirs.
+const IDLE: Duration = Duration::from_secs(50);
+
+/// Bytes under the HTTP, TLS included.
+trait Stream: Read + Write + Send + Unpin {}
+
+impl<T: Read + Write + Send + Unpin> Stream for T {}
+
+type Connect = Box<dyn Fn() -> BoxFuture<'static, Result<Box<dyn Stream>, BoxError>> + Send + Sync>;
+type Sign = BoxCloneSyncService<Request<Body>, Response<()>, BoxError>;
+
+/// Connections to one API server under one identity. There are as many as there are requests at a time.
+pub struct Connections {
+    connect: Connect,
+    /// Gives a request what kube's configuration says of all of them: credentials, impersonation, the user agent.
+    sign: Sign,
+    /// The path of the API server itself, where it has one behind a proxy.
+    path: String,
+    host: HeaderValue,
+    /// The one that was used last stands at the end.
+    idle: Mutex<Vec<(Instant, Connection)>>,
+    requests: Arc<Requests>,
+}
+
+impl Connections {
+    /// Connections as `config` describes them, of which none is made yet; `None` where it names a proxy. What is sent is counted in
+    /// `requests`.
+    pub(crate) fn of(config: &Config, requests: Arc<Requests>) -> Result<Option<Self>, kube::Error> {
+        if config.proxy_url.is_some() {
+            return Ok(None);
+        }
+        let uri = config.cluster_url.clone();
+        let mut http = HttpConnector::new();
+        http.enforce_http(false);
+        http.set_nodelay(true);
+        let https = config.rustls_https_connector_with_connector(http)?;
+        let layers = ServiceBuilder::new().layer(config.extra_headers_layer()?).option_layer(config.auth_layer()?);
+        Ok(Some(Self {
+            path: uri.path().trim_end_matches('/').to_owned(),
+            host: host_of(&uri).map_err(kube::Error::HttpError)?,
+            connect: Box::new(move || {
+                let connecting = https.clone().oneshot(uri.clone());
+                Box::pin(async move { Ok(Box::new(connecting.await?) as Box<dyn Stream>) })
+            }),
+            sign: BoxCloneSyncService::new(layers.service(Echo).map_err(BoxError::from)),
+            idle: Mutex::default(),
+            requests,
+        }))
+    }
+
+    /// Sends a request and reads the whole answer. It may be dropped at any time: its connection is closed then.
+    pub(crate) async fn send(&self, call: &Call) -> Result<Answer, NoAnswer> {
+        let mut waiting = Requests::begin(&self.requests, &call.method);
+        let mut request = self.request(call).await.map_err(|error| NoAnswer::NotSent(root_cause(&*error)))?;
+        loop {
+            let mut connection = self.take().await?;
+            match connection.exchange(request, |code| waiting.answered(code)).await {
+                Ok(answer) => {
+                    self.keep(connection);
+                    return Ok(answer);
+                }
+                // The server had closed it, which shows only now.
+                Err(Broken::NotSent(unsent)) if connection.is_used => request = *unsent,
+                Err(Broken::NotSent(_)) => {
+                    return Err(NoAnswer::NotSent("the connection was closed at once".to_owned()));
+                }
+                Err(Broken::Lost(error)) => return Err(NoAnswer::Lost(root_cause(&error))),
+            }
+        }
+    }
+
+    async fn request(&self, call: &Call) -> Result<Request<Full<Bytes>>, BoxError> {
+        let signed = self.sign.clone().oneshot(Request::new(Body::empty())).await?;
+        let mut request = Request::builder()
+            .method(call.method.clone())
+            .uri(format!("{}{}", self.path, call.uri))
+            .body(Full::new(call.body.clone()))?;
+        let headers = request.headers_mut();
+        *headers = signed.into_parts().0.headers;
+        headers.insert(HOST, self.host.clone());
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(call.content_type));
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        Ok(request)
+    }
+
+    /// An idle connection that is open, or a new one.
+    async fn take(&self) -> Result<Connection, NoAnswer> {
+        while let Some(mut connection) = self.pop() {
+            if connection.is_open() {
+                return Ok(connection);
+            }
+        }
+        let made = timeout(CONNECT_TIMEOUT, async {
+            let stream = (self.connect)().await?;
+            Ok(http1::handshake(stream).await?)
+        });
+        let (sender, driver) = made
+            .await
+            .map_err(|_| NoAnswer::NotSent(format!("no connection within {} s", CONNECT_TIMEOUT.as_secs())))?
+            .map_err(|error: BoxError| NoAnswer::NotSent(root_cause(&*error)))?;
+        Ok(Connection { sender, driver, has_ended: false, is_used: false })
+    }
+
+    fn pop(&self) -> Option<Connection> {
+        lock(&self.idle).pop().map(|(_, connection)| connection)
+    }
+
+    fn keep(&self, mut connection: Connection) {
+        if connection.has_ended {
+            return;
+        }
+        connection.is_used = true;
+        let now = Instant::now();
+        let mut idle = lock(&self.idle);
+        let old = idle.iter().take_while(|(since, _)| now - *since >= IDLE).count();
+        let closed: Vec<_> = idle.drain(..old).collect();
+        idle.push((now, connection));
+        // Sockets are closed without the lock.
+        drop(idle);
+        drop(closed);
+    }
+}
+
+/// What `Host` says of an address: the port only where it is not the scheme's own.
+fn host_of(uri: &Uri) -> Result<HeaderValue, http::Error> {
+    let host = uri.host().unwrap_or_default();
+    let own = if uri.scheme_str() == Some("http") { 80 } else { 443 };
+    let host =
+        uri.port_u16().filter(|port| *port != own).map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
+    Ok(HeaderValue::try_from(host)?)
+}
+
+/// Answers a request with its own headers, which kube's layers around it have set.
+#[derive(Clone)]
+struct Echo;
+
+impl Service<Request<Body>> for Echo {
+    type Response = Response<()>;
+    type Error = BoxError;
+    type Future = Ready<Result<Response<()>, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let mut headers = Response::new(());
+        *headers.headers_mut() = request.into_parts().0.headers;
+        ready(Ok(headers))
+    }
+}
+
+/// Why an exchange ended without an answer.
+enum Broken {
+    /// No byte of the request was written: here it is again.
+    NotSent(Box<Request<Full<Bytes>>>),
+    Lost(hyper::Error),
+}
+
+/// One connection. Nothing moves on it but in [`Self::exchange`] and [`Self::is_open`].
+struct Connection {
+    sender: http1::SendRequest<Full<Bytes>>,
+    driver: http1::Connection<Box<dyn Stream>, Full<Bytes>>,
+    has_ended: bool,
+    /// Whether a request was answered on it before: the server may be closing it.
+    is_used: bool,
+}
+
+impl Connection {
+    /// Whether the server has not closed it, as far as has come in.
+    fn is_open(&mut self) -> bool {
+        self.has_ended |= (&mut self.driver).now_or_never().is_some();
+        !self.has_ended
+    }
+
+    /// Sends a request and reads its answer; `begun` gets the status as soon as it is there.
+    async fn exchange(&mut self, request: Request<Full<Bytes>>, begun: impl FnOnce(u16)) -> Result<Answer, Broken> {
+        let Self { sender, driver, has_ended, .. } = self;
+        let answer = async {
+            let response = sender.try_send_request(request).await.map_err(|mut error| match error.take_message() {
+                Some(unsent) => Broken::NotSent(Box::new(unsent)),
+                None => Broken::Lost(error.into_error()),
+            })?;
+            let (head, body) = response.into_parts();
+            begun(head.status.as_u16());
+            let body = body.collect().await.map_err(Broken::Lost)?.to_bytes();
+            Ok(Answer::of(&head, body))
+        };
+        let mut answer = pin!(answer);
+        std::future::poll_fn(|cx| {
+            if let Poll::Ready(done) = answer.as_mut().poll(cx) {
+                return Poll::Ready(done);
+            }
+            *has_ended = *has_ended || driver.poll_unpin(cx).is_ready();
+            // What the connection has just read is taken in the same turn.
+            answer.as_mut().poll(cx)
+        })
+        .await
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,193 @@
+use super::*;
+use crate::scripted::until;
+use http::Method;
+use kube::config::AuthInfo;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+const OK: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nretry-after: 3\r\ncontent-length: 2\r\n\r\n{}";
+
+/// A server on bare sockets, which shows what is sent on which connection.
+struct Server {
+    url: String,
+    accepted: Arc<AtomicUsize>,
+    closed: Arc<AtomicUsize>,
+    /// The requests as they came.
+    heads: Arc<Mutex<Vec<String>>>,
+}
+
+impl Server {
+    /// Answers one request after the other on a connection with these texts, then closes it.
+    async fn start(answers: &'static [&'static str]) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let server = Self { url, accepted: Arc::default(), closed: Arc::default(), heads: Arc::default() };
+        let (accepted, closed, heads) = (server.accepted.clone(), server.closed.clone(), server.heads.clone());
+        tokio::spawn(async move {
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                accepted.fetch_add(1, Ordering::Relaxed);
+                let (closed, heads) = (closed.clone(), heads.clone());
+                tokio::spawn(async move {
+                    for answer in answers {
+                        let Some(head) = head_of(&mut stream).await else { break };
+                        lock(&heads).push(head);
+                        stream.write_all(answer.as_bytes()).await.unwrap();
+                    }
+                    closed.fetch_add(1, Ordering::Relaxed);
+                });
+            }
+        });
+        server
+    }
+
+    fn connections(&self) -> Connections {
+        self.connections_for(Config::new(self.url.parse().unwrap()))
+    }
+
+    fn connections_for(&self, mut config: Config) -> Connections {
+        config.root_cert = Some(Vec::new());
+        Connections::of(&config, Arc::default()).unwrap().unwrap()
+    }
+
+    fn accepted(&self) -> usize {
+        self.accepted.load(Ordering::Relaxed)
+    }
+
+    fn came(&self) -> usize {
+        lock(&self.heads).len()
+    }
+}
+
+/// Reads a request, of which the head is given; `None` where the client has closed.
+async fn head_of(stream: &mut TcpStream) -> Option<String> {
+    let mut read = Vec::new();
+    loop {
+        let end = read.windows(4).position(|four| four == b"\r\n\r\n");
+        if let Some(end) = end {
+            let head = String::from_utf8(read[..end].to_vec()).unwrap();
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+            if read.len() >= end + 4 + length.map_or(0, |text| text.parse().unwrap()) {
+                return Some(head);
+            }
+        }
+        if stream.read_buf(&mut read).await.ok()? == 0 {
+            return None;
+        }
+    }
+}
+
+fn bind() -> Call {
+    Call::post("/api/v1/namespaces/ns/pods/p/binding?timeout=4000ms".to_owned(), b"{\"a\":1}".to_vec())
+}
+
+#[tokio::test]
+async fn requests_in_turn_share_a_connection_and_requests_at_once_have_one_each() {
+    let server = Server::start(&[OK; 10]).await;
+    let connections = server.connections();
+    for _ in 0..3 {
+        let answer = connections.send(&bind()).await.unwrap();
+        assert_eq!((answer.code, &answer.body[..], answer.is_json), (200, &b"{}"[..], true));
+        assert_eq!(answer.retry_after, Some(Duration::from_secs(3)));
+    }
+    assert_eq!((server.accepted(), server.came()), (1, 3));
+    let (one, two, three) = (bind(), bind(), bind());
+    let all = tokio::join!(connections.send(&one), connections.send(&two), connections.send(&three));
+    assert!(all.0.is_ok() && all.1.is_ok() && all.2.is_ok());
+    assert_eq!((server.accepted(), server.came()), (3, 6));
+    let posts: u64 = connections.requests.results().iter().map(|(_, _, count)| count).sum();
+    assert_eq!((posts, connections.requests.results()[0].1.as_str()), (6, "200"));
+}
+
+#[tokio::test]
+async fn a_connection_that_the_server_has_closed_is_replaced_and_the_request_is_sent_once() {
+    let server = Server::start(&[OK]).await;
+    let connections = server.connections();
+    for made in 1..=3 {
+        connections.send(&bind()).await.unwrap();
+        until("the server has closed", || server.closed.load(Ordering::Relaxed) == made).await;
+        assert_eq!((server.accepted(), server.came()), (made, made));
+    }
+}
+
+#[tokio::test]
+async fn where_nobody_listens_nothing_was_sent() {
+    let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let mut config = Config::new(format!("http://{address}").parse().unwrap());
+    config.root_cert = Some(Vec::new());
+    let connections = Connections::of(&config, Arc::default()).unwrap().unwrap();
+    let error = connections.send(&bind()).await.unwrap_err();
+    assert!(matches!(&error, NoAnswer::NotSent(why) if why.contains("refused")), "{error}");
+    assert_eq!(connections.requests.results(), [("POST", "<error>".to_owned(), 1)]);
+}
+
+#[tokio::test]
+async fn an_answer_that_does_not_come_or_breaks_off_leaves_the_outcome_unknown() {
+    for answers in [&[""][..], &[OK, ""], &["HTTP/1.1 200 OK\r\ncontent-length: 200\r\n\r\n{"], &["no HTTP\r\n\r\n"]] {
+        let server = Server::start(answers).await;
+        let connections = server.connections();
+        for _ in 1..answers.len() {
+            connections.send(&bind()).await.unwrap();
+        }
+        let error = connections.send(&bind()).await.unwrap_err();
+        assert!(matches!(error, NoAnswer::Lost(_)), "{answers:?}: {error}");
+        assert_eq!(server.came(), answers.len(), "{answers:?}: it was sent once");
+    }
+}
+
+#[tokio::test]
+async fn what_the_configuration_says_of_all_requests_goes_with_each() {
+    let server = Server::start(&[OK; 2]).await;
+    let mut config = Config::new(format!("{}/k8s/one/", server.url).parse().unwrap());
+    config.auth_info = AuthInfo { token: Some("secret".to_owned().into()), ..AuthInfo::default() };
+    config.auth_info.impersonate = Some("somebody".to_owned());
+    config.headers.push((http::header::USER_AGENT, HeaderValue::from_static("berth/1")));
+    let connections = server.connections_for(config);
+    connections.send(&Call { method: Method::PATCH, ..bind() }).await.unwrap();
+    let head = lock(&server.heads)[0].clone();
+    let mut lines = head.lines();
+    assert_eq!(lines.next(), Some("PATCH /k8s/one/api/v1/namespaces/ns/pods/p/binding?timeout=4000ms HTTP/1.1"));
+    let mut headers: Vec<&str> = lines.collect();
+    headers.sort_unstable();
+    let host = format!("host: {}", server.url.trim_start_matches("http://"));
+    let expected = [
+        "accept: application/json",
+        "authorization: Bearer secret",
+        "content-length: 7",
+        "content-type: application/json",
+        &host,
+        "impersonate-user: somebody",
+        "user-agent: berth/1",
+    ];
+    assert_eq!(headers, expected);
+}
+
+#[tokio::test]
+async fn a_request_that_is_given_up_closes_its_connection() {
+    let server = Server::start(&["", OK]).await;
+    let connections = server.connections();
+    let call = bind();
+    let given_up = async {
+        tokio::select! {
+            _ = connections.send(&call) => panic!("nobody answers"),
+            () = until("the request came", || server.came() == 1) => {}
+        }
+    };
+    given_up.await;
+    until("the server was told", || server.closed.load(Ordering::Relaxed) == 1).await;
+    assert_eq!(connections.requests.results(), [("POST", "<error>".to_owned(), 1)]);
+}
+
+#[test]
+fn the_host_names_the_port_where_it_is_not_the_schemes_own() {
+    for (url, host) in [
+        ("https://10.0.0.1:443/", "10.0.0.1"),
+        ("https://10.0.0.1:6443", "10.0.0.1:6443"),
+        ("http://api/", "api"),
+        ("http://api:443/", "api:443"),
+        ("https://[::1]:6443", "[::1]:6443"),
+    ] {
+        assert_eq!(host_of(&url.parse().unwrap()).unwrap(), host, "{url}");
+    }
+}

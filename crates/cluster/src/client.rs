@@ -343,11 +343,8 @@ pub async fn connect_with(mut config: Config) -> Result<Clients, ConnectError> {
     let client = |retry: bool| builder(with_retry(retry), &server).map(|stack| stack.with_layer(&counted).build());
     let mut of_rest = with_retry(true);
     of_rest.read_timeout = Some(SILENCE);
-    let transport = || match Connections::of(&config, requests.clone()) {
-        Ok(Some(own)) => Ok(Transport::Own(Arc::new(own))),
-        Ok(None) => client(false).map(Transport::from),
-        Err(source) => Err(ConnectError::Client { server: server.clone(), source: Box::new(source) }),
-    };
+    let failed = |source| ConnectError::Client { server: server.clone(), source: Box::new(source) };
+    let transport = || Connections::start(&config, requests.clone()).map(Transport::Own).map_err(failed);
     let version = probe(&client(false)?, &server).await?;
     Ok(Clients {
         watch: client(true)?,

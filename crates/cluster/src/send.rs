@@ -101,7 +101,7 @@ pub const fn is_obeyed(c: char) -> bool {
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum NoAnswer {
-    /// No connection was made: the API server cannot have seen the request.
+    /// No byte of it was written: no connection was made, it was closed before, or there were no credentials.
     #[error("not sent: {0}")]
     NotSent(String),
     /// It may or may not have been carried out.
@@ -178,7 +178,7 @@ impl Call {
 }
 
 /// What `exchange` gives; whatever was sent may be carried out if that takes longer than `limit`.
-pub(crate) async fn answer_within(
+async fn answer_within(
     limit: Duration,
     exchange: impl Future<Output = Result<Answer, NoAnswer>>,
 ) -> Result<Answer, NoAnswer> {

@@ -36,7 +36,7 @@ pub struct Options {
     pub policy: AddressPolicy,
     /// How they are connected to; see [`tcp`](super::tcp).
     pub connector: Connector,
-    /// A client of the API server without retries: for Services, for objects not in the store, and to read pods back.
+    /// How the API server is asked: for Services, for objects not in the store, and to read pods back.
     pub kube: Transport,
     /// Pending pods and nodes in the form in which they are sent.
     pub store: Arc<ObjectStore>,

@@ -20,10 +20,10 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use kube::Config;
 use kube::client::{Body, ConfigExt};
 use std::pin::pin;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tower::util::BoxCloneSyncService;
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 
@@ -52,19 +52,20 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// Connections as `config` describes them, of which none is made yet; `None` where it names a proxy. What is sent is counted in
-    /// `requests`.
-    pub(crate) fn of(config: &Config, requests: Arc<Requests>) -> Result<Option<Self>, kube::Error> {
-        if config.proxy_url.is_some() {
-            return Ok(None);
-        }
+    /// Connections as `config` describes them, of which none is made yet. What is sent is counted in `requests`. A proxy is not looked at:
+    /// kube's clients refuse a configuration with one.
+    ///
+    /// A task on the current tokio runtime closes those that are idle, until the last clone is dropped.
+    pub(crate) fn start(config: &Config, requests: Arc<Requests>) -> Result<Arc<Self>, kube::Error> {
         let uri = config.cluster_url.clone();
         let mut http = HttpConnector::new();
         http.enforce_http(false);
         http.set_nodelay(true);
+        // It is divided among the addresses of a name.
+        http.set_connect_timeout(Some(CONNECT_TIMEOUT));
         let https = config.rustls_https_connector_with_connector(http)?;
         let layers = ServiceBuilder::new().layer(config.extra_headers_layer()?).option_layer(config.auth_layer()?);
-        Ok(Some(Self {
+        let connections = Arc::new(Self {
             path: uri.path().trim_end_matches('/').to_owned(),
             host: host_of(&uri).map_err(kube::Error::HttpError)?,
             connect: Box::new(move || {
@@ -74,27 +75,47 @@ impl Connections {
             sign: BoxCloneSyncService::new(layers.service(Echo).map_err(BoxError::from)),
             idle: Mutex::default(),
             requests,
-        }))
+        });
+        tokio::spawn(close_idle(Arc::downgrade(&connections)));
+        Ok(connections)
     }
 
-    /// Sends a request and reads the whole answer. It may be dropped at any time: its connection is closed then.
-    pub(crate) async fn send(&self, call: &Call) -> Result<Answer, NoAnswer> {
+    /// Sends a request and reads the whole answer, within `limit`: what has not left by then never does. It may be dropped at any time: its
+    /// connection is closed then.
+    pub(crate) async fn send(&self, call: &Call, limit: Duration) -> Result<Answer, NoAnswer> {
+        let deadline = Instant::now() + limit;
+        let late = |_| NoAnswer::NotSent(format!("no connection within {} ms", limit.as_millis()));
         let mut waiting = Requests::begin(&self.requests, &call.method);
-        let mut request = self.request(call).await.map_err(|error| NoAnswer::NotSent(root_cause(&*error)))?;
+        let signing = timeout_at(deadline, self.request(call)).await.map_err(late)?;
+        let mut request = signing.map_err(|error| NoAnswer::NotSent(root_cause(&*error)))?;
         loop {
-            let mut connection = self.take().await?;
-            match connection.exchange(request, |code| waiting.answered(code)).await {
-                Ok(answer) => {
+            let mut connection = timeout_at(deadline, self.take()).await.map_err(late)??;
+            // A process that stood still goes on here, when a successor may have begun.
+            let began = Instant::now();
+            if began >= deadline {
+                return Err(NoAnswer::NotSent(format!("not sent within {} ms", limit.as_millis())));
+            }
+            let exchange = connection.exchange(request, |code| waiting.answered(code));
+            let lost = match timeout_at(deadline, exchange).await {
+                Ok(Ok(answer)) => {
                     self.keep(connection);
                     return Ok(answer);
                 }
                 // The server had closed it, which shows only now.
-                Err(Broken::NotSent(unsent)) if connection.is_used => request = *unsent,
-                Err(Broken::NotSent(_)) => {
+                Ok(Err(Broken::NotSent(unsent))) if connection.is_used => {
+                    request = *unsent;
+                    continue;
+                }
+                Ok(Err(Broken::NotSent(_))) => {
                     return Err(NoAnswer::NotSent("the connection was closed at once".to_owned()));
                 }
-                Err(Broken::Lost(error)) => return Err(NoAnswer::Lost(root_cause(&error))),
-            }
+                Ok(Err(Broken::Lost(error))) => root_cause(&error),
+                Err(_) => format!("no answer within {} ms", limit.as_millis()),
+            };
+            // Those over which nothing came meanwhile may lead to the same dead end.
+            let unused = drain_unused(&mut lock(&self.idle), began);
+            drop(unused);
+            return Err(NoAnswer::Lost(lost));
         }
     }
 
@@ -114,11 +135,14 @@ impl Connections {
 
     /// An idle connection that is open, or a new one.
     async fn take(&self) -> Result<Connection, NoAnswer> {
-        while let Some(mut connection) = self.pop() {
-            if connection.is_open() {
-                return Ok(connection);
-            }
+        if let Some(kept) = self.kept() {
+            return Ok(kept);
         }
+        // Another request may have given its own back meanwhile.
+        self.connect().await.or_else(|error| self.kept().ok_or(error))
+    }
+
+    async fn connect(&self) -> Result<Connection, NoAnswer> {
         let made = timeout(CONNECT_TIMEOUT, async {
             let stream = (self.connect)().await?;
             Ok(http1::handshake(stream).await?)
@@ -127,25 +151,48 @@ impl Connections {
             .await
             .map_err(|_| NoAnswer::NotSent(format!("no connection within {} s", CONNECT_TIMEOUT.as_secs())))?
             .map_err(|error: BoxError| NoAnswer::NotSent(root_cause(&*error)))?;
-        Ok(Connection { sender, driver, has_ended: false, is_used: false })
+        Ok(Connection { sender, driver: Some(driver), is_used: false })
     }
 
-    fn pop(&self) -> Option<Connection> {
-        lock(&self.idle).pop().map(|(_, connection)| connection)
+    /// The idle connection that was used last, of those that are open.
+    fn kept(&self) -> Option<Connection> {
+        loop {
+            let (closed, newest) = {
+                let mut idle = lock(&self.idle);
+                (drain_old(&mut idle), idle.pop())
+            };
+            drop(closed);
+            let (_, mut connection) = newest?;
+            if connection.is_open() {
+                return Some(connection);
+            }
+        }
     }
 
     fn keep(&self, mut connection: Connection) {
-        if connection.has_ended {
-            return;
-        }
         connection.is_used = true;
-        let now = Instant::now();
-        let mut idle = lock(&self.idle);
-        let old = idle.iter().take_while(|(since, _)| now - *since >= IDLE).count();
-        let closed: Vec<_> = idle.drain(..old).collect();
-        idle.push((now, connection));
-        // Sockets are closed without the lock.
-        drop(idle);
+        if connection.driver.is_some() {
+            lock(&self.idle).push((Instant::now(), connection));
+        }
+    }
+}
+
+/// Takes out what was not used since. It is to be dropped without the lock: that closes sockets.
+fn drain_unused(idle: &mut Vec<(Instant, Connection)>, since: Instant) -> Vec<(Instant, Connection)> {
+    let unused = idle.iter().take_while(|(used, _)| *used <= since).count();
+    idle.drain(..unused).collect()
+}
+
+fn drain_old(idle: &mut Vec<(Instant, Connection)>) -> Vec<(Instant, Connection)> {
+    Instant::now().checked_sub(IDLE).map_or_else(Vec::new, |since| drain_unused(idle, since))
+}
+
+/// Nobody reads from an idle connection, so that one which the server has closed would stay half open until the next request.
+async fn close_idle(connections: Weak<Connections>) {
+    loop {
+        sleep(IDLE).await;
+        let Some(connections) = connections.upgrade() else { return };
+        let closed = drain_old(&mut lock(&connections.idle));
         drop(closed);
     }
 }
@@ -189,8 +236,8 @@ enum Broken {
 /// One connection. Nothing moves on it but in [`Self::exchange`] and [`Self::is_open`].
 struct Connection {
     sender: http1::SendRequest<Full<Bytes>>,
-    driver: http1::Connection<Box<dyn Stream>, Full<Bytes>>,
-    has_ended: bool,
+    /// None where it has ended.
+    driver: Option<http1::Connection<Box<dyn Stream>, Full<Bytes>>>,
     /// Whether a request was answered on it before: the server may be closing it.
     is_used: bool,
 }
@@ -198,13 +245,17 @@ struct Connection {
 impl Connection {
     /// Whether the server has not closed it, as far as has come in.
     fn is_open(&mut self) -> bool {
-        self.has_ended |= (&mut self.driver).now_or_never().is_some();
-        !self.has_ended
+        // Without tokio's budget: where that is used up, a closed one would count as open.
+        let look = |driver: &mut _| tokio::task::unconstrained(driver).now_or_never();
+        if self.driver.as_mut().is_some_and(|driver| look(driver).is_some()) {
+            self.driver = None;
+        }
+        self.driver.is_some()
     }
 
     /// Sends a request and reads its answer; `begun` gets the status as soon as it is there.
     async fn exchange(&mut self, request: Request<Full<Bytes>>, begun: impl FnOnce(u16)) -> Result<Answer, Broken> {
-        let Self { sender, driver, has_ended, .. } = self;
+        let Self { sender, driver, .. } = self;
         let answer = async {
             let response = sender.try_send_request(request).await.map_err(|mut error| match error.take_message() {
                 Some(unsent) => Broken::NotSent(Box::new(unsent)),
@@ -220,7 +271,10 @@ impl Connection {
             if let Poll::Ready(done) = answer.as_mut().poll(cx) {
                 return Poll::Ready(done);
             }
-            *has_ended = *has_ended || driver.poll_unpin(cx).is_ready();
+            // A request that it has not taken when it ends comes back when it is dropped, and in no other way.
+            if driver.as_mut().is_some_and(|driver| driver.poll_unpin(cx).is_ready()) {
+                *driver = None;
+            }
             // What the connection has just read is taken in the same turn.
             answer.as_mut().poll(cx)
         })

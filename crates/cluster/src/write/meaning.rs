@@ -12,7 +12,7 @@ pub enum Meaning {
     /// the write was carried out. `turned_away`: nothing has looked at the request, so that it is not the fault of its object
     /// or of a webhook there, but of how much the API server has to do.
     Later { doubtful: bool, turned_away: bool },
-    /// No connection was made: the API server has not seen it.
+    /// No byte of it was written: the API server has not seen it.
     NotSent,
     /// It may have been carried out, or still be.
     Unknown,

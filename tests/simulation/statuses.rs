@@ -37,7 +37,7 @@ pub(crate) struct Statuses {
     renewed: BTreeMap<usize, Instant>,
     /// Who has given it back.
     gave_back: BTreeSet<usize>,
-    /// Who has held it, in this order.
+    /// Who has held it, in this order, each as often as it took it.
     leaders: Vec<usize>,
     /// What a process has sent last to a path, and since when.
     last: BTreeMap<(usize, String), (Bytes, Instant)>,
@@ -75,15 +75,13 @@ fn counting(status: &Value) -> Option<(&str, &str)> {
 }
 
 impl Statuses {
-    /// A process holds the Lease from now on.
+    /// A process holds the Lease from now on. It may have held it before without a word: the answer to the write that took it was lost.
     pub(crate) fn leads(&mut self, operator: usize) {
-        if !self.leaders.contains(&operator) {
-            self.leaders.push(operator);
-        }
+        self.leaders.push(operator);
     }
 
     fn term(&self, operator: usize) -> usize {
-        self.leaders.iter().position(|leader| *leader == operator).unwrap_or_default()
+        self.leaders.iter().rposition(|leader| *leader == operator).unwrap_or_default()
     }
 
     /// Whether a process may think that it leads. It counts from when it sent its last renewal, which was not later than this was carried out.

@@ -1,5 +1,6 @@
 use super::*;
 use crate::scripted::until;
+use crate::transport::Transport;
 use http::Method;
 use kube::config::AuthInfo;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -59,12 +60,7 @@ impl Server {
     }
 
     fn connections(&self) -> Arc<Connections> {
-        self.connections_for(Config::new(self.url.parse().unwrap()))
-    }
-
-    fn connections_for(&self, mut config: Config) -> Arc<Connections> {
-        config.root_cert = Some(Vec::new());
-        Connections::start(&config, Arc::default()).unwrap()
+        connections(Config::new(self.url.parse().unwrap()))
     }
 
     fn closed(&self) -> usize {
@@ -78,6 +74,12 @@ impl Server {
     fn came(&self) -> usize {
         lock(&self.heads).len()
     }
+}
+
+/// It speaks plain HTTP: whatever authorities the machine has, none are read.
+fn connections(mut config: Config) -> Arc<Connections> {
+    config.root_cert = Some(Vec::new());
+    Connections::start(&config, Arc::default()).unwrap()
 }
 
 /// Reads a request, of which the head is given; `None` where the client has closed.
@@ -227,9 +229,7 @@ async fn what_has_not_left_in_time_never_does() {
 #[tokio::test]
 async fn where_nobody_listens_nothing_was_sent() {
     let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let mut config = Config::new(format!("http://{address}").parse().unwrap());
-    config.root_cert = Some(Vec::new());
-    let connections = Connections::start(&config, Arc::default()).unwrap();
+    let connections = connections(Config::new(format!("http://{address}").parse().unwrap()));
     let error = connections.send(&bind(), LIMIT).await.unwrap_err();
     assert!(matches!(&error, NoAnswer::NotSent(why) if why.contains("refused")), "{error}");
     assert_eq!(connections.requests.results(), [("POST", "<error>".to_owned(), 1)]);
@@ -256,7 +256,7 @@ async fn what_the_configuration_says_of_all_requests_goes_with_each() {
     config.auth_info = AuthInfo { token: Some("secret".to_owned().into()), ..AuthInfo::default() };
     config.auth_info.impersonate = Some("somebody".to_owned());
     config.headers.push((http::header::USER_AGENT, HeaderValue::from_static("berth/1")));
-    let connections = server.connections_for(config);
+    let connections = connections(config);
     connections.send(&Call { method: Method::PATCH, ..bind() }, LIMIT).await.unwrap();
     let head = lock(&server.heads)[0].clone();
     let mut lines = head.lines();
@@ -302,5 +302,43 @@ fn the_host_names_the_port_where_it_is_not_the_schemes_own() {
         ("https://[::1]:6443", "[::1]:6443"),
     ] {
         assert_eq!(host_of(&url.parse().unwrap()).unwrap(), host, "{url}");
+    }
+}
+
+/// The processor time of this process so far, in microseconds.
+fn spent() -> u64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+    [11, 12].map(|at: usize| fields[at].parse::<u64>().unwrap() * 10_000).iter().sum()
+}
+
+/// What a request costs when so many are under way all the time, the server included, in microseconds.
+async fn cost(by: Transport, at_once: u64) -> f64 {
+    const REQUESTS: u64 = 20_000;
+    let before = spent();
+    let senders = (0..at_once).map(|_| {
+        let by = by.clone();
+        tokio::spawn(async move {
+            for _ in 0..REQUESTS / at_once {
+                by.send(&bind(), LIMIT).await.unwrap();
+            }
+        })
+    });
+    futures::future::join_all(senders).await;
+    (spent() - before) as f64 / REQUESTS as f64
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "it measures: cargo test -p berth-cluster --lib -- --ignored --nocapture what_a_request_costs"]
+async fn what_a_request_costs() {
+    let server = Server::start(vec![OK; 100_000].leak()).await;
+    let mut config = Config::new(server.url.parse().unwrap());
+    config.root_cert = Some(Vec::new());
+    config.default_retry = false;
+    config.auth_info = AuthInfo { token: Some("secret".to_owned().into()), ..AuthInfo::default() };
+    for at_once in [1, 8, 64].repeat(3) {
+        let own = cost(Transport::Own(Connections::start(&config, Arc::default()).unwrap()), at_once).await;
+        let kube = cost(kube::Client::try_from(config.clone()).unwrap().into(), at_once).await;
+        println!("{at_once} at once: {own:.1} µs over connections of our own, {kube:.1} µs by kube's client");
     }
 }

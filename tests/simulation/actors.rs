@@ -260,9 +260,7 @@ impl Inner {
         let mut spec = profile_spec(choice, self.plan.strict.contains(&profile));
         self.plan.profile_plans[profile].add_to(&mut spec);
         self.plan.add_sweep_to(profile, &mut spec);
-        if let Some(most) = self.plan.most_victims.get(&profile) {
-            spec["preemption"]["maxVictimsPerPod"] = (*most).into();
-        }
+        self.plan.add_limit_to(profile, &mut spec);
         if self.plan.shared.is_some() {
             spec["schedulerNames"] = self.names_of(profile);
         }

@@ -6,6 +6,7 @@ use super::plan::Plan;
 use super::random::Random;
 use super::world::Inner;
 use berth_core::model::Str;
+use serde_json::Value;
 
 impl Plan {
     /// In some worlds most profiles say how many pods may be evicted for one of theirs.
@@ -17,6 +18,13 @@ impl Plan {
             if random.in_thousand(700) {
                 self.most_victims.insert(profile, random.pick(&[1, 1, 2]));
             }
+        }
+    }
+
+    /// Adds it to the spec of a profile that says so.
+    pub(crate) fn add_limit_to(&self, profile: usize, spec: &mut Value) {
+        if let Some(most) = self.most_victims.get(&profile) {
+            spec["preemption"]["maxVictimsPerPod"] = (*most).into();
         }
     }
 

@@ -109,6 +109,13 @@ pub enum NoAnswer {
     Lost(String),
 }
 
+impl NoAnswer {
+    /// What was sent `limit` ago, and may be carried out all the same.
+    pub(crate) fn late(limit: Duration) -> Self {
+        Self::Lost(format!("no answer within {} ms", limit.as_millis()))
+    }
+}
+
 /// What a request does to which resource: by that webhooks are called, so that requests of one kind may hang while others are answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kind {
@@ -173,17 +180,12 @@ impl Call {
             let (head, body) = client.send(request).await?.into_parts();
             Ok(Answer::of(&head, body.collect_bytes().await?))
         };
-        answer_within(timeout, async { exchange.await.map_err(|error| classify(&error)) }).await
+        match tokio::time::timeout(timeout, exchange).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(error)) => Err(classify(&error)),
+            Err(_) => Err(NoAnswer::late(timeout)),
+        }
     }
-}
-
-/// What `exchange` gives; whatever was sent may be carried out if that takes longer than `limit`.
-async fn answer_within(
-    limit: Duration,
-    exchange: impl Future<Output = Result<Answer, NoAnswer>>,
-) -> Result<Answer, NoAnswer> {
-    let late = |_| Err(NoAnswer::Lost(format!("no answer within {} ms", limit.as_millis())));
-    tokio::time::timeout(limit, exchange).await.unwrap_or_else(late)
 }
 
 fn classify(error: &kube::Error) -> NoAnswer {

@@ -55,7 +55,7 @@ impl Connections {
     /// Connections as `config` describes them, of which none is made yet. What is sent is counted in `requests`. A proxy is not looked at:
     /// kube's clients refuse a configuration with one.
     ///
-    /// A task on the current tokio runtime closes those that are idle, until the last clone is dropped.
+    /// A task on the current tokio runtime closes those that are idle, until the last `Arc` of them is dropped.
     pub(crate) fn start(config: &Config, requests: Arc<Requests>) -> Result<Arc<Self>, kube::Error> {
         let uri = config.cluster_url.clone();
         let mut http = HttpConnector::new();
@@ -109,13 +109,13 @@ impl Connections {
                 Ok(Err(Broken::NotSent(_))) => {
                     return Err(NoAnswer::NotSent("the connection was closed at once".to_owned()));
                 }
-                Ok(Err(Broken::Lost(error))) => root_cause(&error),
-                Err(_) => format!("no answer within {} ms", limit.as_millis()),
+                Ok(Err(Broken::Lost(error))) => NoAnswer::Lost(root_cause(&error)),
+                Err(_) => NoAnswer::late(limit),
             };
             // Those over which nothing came meanwhile may lead to the same dead end.
             let unused = drain_unused(&mut lock(&self.idle), began);
             drop(unused);
-            return Err(NoAnswer::Lost(lost));
+            return Err(lost);
         }
     }
 

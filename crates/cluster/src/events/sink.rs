@@ -104,8 +104,7 @@ results! {
 }
 
 impl EventSink {
-    /// Starts the sink on the current tokio runtime. `host` ends the
-    /// `reportingInstance`; `load` is the binder's. Nothing is written once leadership at `gate` is lost.
+    /// Starts the sink on the current tokio runtime. `host` ends the `reportingInstance`; `load` is the binder's. Nothing is written once leadership at `gate` is lost.
     pub fn new(transport: impl Into<Transport>, host: &str, load: BindLoad, gate: Gate) -> Self {
         let shared = Shared {
             transport: transport.into(),

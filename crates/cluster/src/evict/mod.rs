@@ -89,8 +89,7 @@ results! {
 }
 
 impl Evictor {
-    /// Starts the tasks on the current tokio runtime. Nominations that end are noted in
-    /// `own`; without `events` the victims get no event.
+    /// Starts the tasks on the current tokio runtime. Nominations that end are noted in `own`; without `events` the victims get no event.
     pub fn new(
         transport: impl Into<Transport>,
         options: Options,

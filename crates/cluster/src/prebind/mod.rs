@@ -74,8 +74,7 @@ results! {
 }
 
 impl PreBinder {
-    /// Starts the tasks on the current tokio runtime. Writes to pods are noted in
-    /// `own`.
+    /// Starts the tasks on the current tokio runtime. Writes to pods are noted in `own`.
     pub fn new(
         transport: impl Into<Transport>,
         options: Options,

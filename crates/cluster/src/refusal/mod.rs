@@ -161,8 +161,7 @@ results! {
 }
 
 impl RefusalWriter {
-    /// Starts the writer on the current tokio runtime.
-    /// `own` are our own writes: a nomination of ours ends with a failed attempt.
+    /// Starts the writer on the current tokio runtime. `own` are our own writes: a nomination of ours ends with a failed attempt.
     pub fn new(transport: impl Into<Transport>, gate: Gate, own: OwnWrites) -> Self {
         let shared = Shared {
             link: Link::new(transport.into(), gate, WriteLimits::default()),

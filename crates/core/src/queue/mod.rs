@@ -371,7 +371,7 @@ impl Queue {
     }
 
     /// The unschedulable pods, in an order that means nothing, and differs from process to process: nothing may depend on it.
-    pub fn groups(&self) -> impl Iterator<Item = &Group> {
+    pub fn groups(&self) -> impl ExactSizeIterator<Item = &Group> {
         self.unschedulable.groups()
     }
 

@@ -102,7 +102,7 @@ impl Unschedulable {
     }
 
     /// In an order that means nothing, and differs from process to process.
-    pub(super) fn groups(&self) -> impl Iterator<Item = &Group> {
+    pub(super) fn groups(&self) -> impl ExactSizeIterator<Item = &Group> {
         self.groups.values()
     }
 }

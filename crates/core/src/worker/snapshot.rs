@@ -153,10 +153,10 @@ impl Worker {
         }
     }
 
-    /// O(groups).
+    /// O(1).
     fn kept(&self) -> Kept {
         Kept {
-            groups: self.queue.groups().count(),
+            groups: self.queue.groups().len(),
             preemptions: self.preemptions.len(),
             asked_for: self.popped.len() + self.window.len(),
         }

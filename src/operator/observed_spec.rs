@@ -34,11 +34,13 @@ impl ObservedSpec {
         }
     }
 
-    /// Takes over the resourceVersion of our own write, unless the watch has already shown a newer one.
-    pub(super) fn advance_to(&mut self, version: String) {
+    /// Takes over the resourceVersion of our own write and the status that it has, unless the watch has already shown a newer one. The watch
+    /// may be behind: what is written next follows this status, and its conditions have their times from it.
+    pub(super) fn advance_to(&mut self, version: String, status: SchedulerProfileStatus) {
         let new = version_number(&version);
         if new == 0 || version_number(&self.resource_version) < new {
             self.resource_version = version;
+            self.status = Some(status);
         }
     }
 
@@ -168,11 +170,13 @@ mod tests {
     }
 
     #[test]
-    fn a_late_answer_never_turns_the_version_back() {
+    fn a_late_answer_never_turns_the_version_back_and_a_newer_one_brings_its_status() {
         let mut observed = observed(json!({}));
-        observed.advance_to("6".to_owned());
-        assert_eq!(observed.resource_version, "7");
-        observed.advance_to("10".to_owned());
-        assert_eq!(observed.resource_version, "10");
+        let of_generation =
+            |generation| SchedulerProfileStatus { observed_generation: Some(generation), ..Default::default() };
+        observed.advance_to("6".to_owned(), of_generation(6));
+        assert_eq!((&*observed.resource_version, &observed.status), ("7", &None));
+        observed.advance_to("10".to_owned(), of_generation(10));
+        assert_eq!((&*observed.resource_version, observed.status), ("10", Some(of_generation(10))));
     }
 }

@@ -469,14 +469,10 @@ impl Reconciler {
         self.cx.writes.count(&written);
         let Some(profile) = self.profiles.get_mut(&name).filter(|profile| profile.observed.uid == uid) else { return };
         match written {
-            Written::Done(version) => {
-                profile.next_write.end();
-                profile.observed.advance_to(version);
-            }
+            Written::Done(version) => profile.is_written(version),
             Written::Reduced(version, why) => {
                 tracing::warn!(profile = &*name, why, "status refused, and written without its lists");
-                profile.next_write.end();
-                profile.observed.advance_to(version);
+                profile.is_written(version);
             }
             // The watch brings the newer object; a moment later the status is written with that one's resourceVersion.
             Written::Overtaken => profile.next_write.retry(Instant::now() + TICK),

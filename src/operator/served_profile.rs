@@ -103,6 +103,14 @@ impl ServedProfile {
         }
     }
 
+    /// The object has the status that was written last, at this resourceVersion.
+    pub(super) fn is_written(&mut self, version: String) {
+        self.next_write.end();
+        if let Some(status) = self.next_write.written() {
+            self.observed.advance_to(version, status.clone());
+        }
+    }
+
     /// Takes in the same generation with another status, which may be the last one of the leader before: how a rollout ended holds.
     pub(super) fn renew(&mut self, observed: ObservedSpec, now: Timestamp) {
         self.observed = observed;

@@ -1,9 +1,10 @@
-//! What it costs to decode a line of a watch: an object as an API server shows it, most of which no scheduler reads.
+//! What it costs to decode an event of a watch: an object as an API server shows it, most of which no scheduler reads.
 
 use crate::apply::node_with_images;
 use crate::manifests::{HOSTNAME, ZONE};
 use crate::report::{Row, Times, line};
 use berth_cluster::decode::Decoder;
+use berth_cluster::proto::{Encoding, testing};
 use berth_cluster::slim::unknown::unknown_fields;
 use berth_cluster::slim::{SlimNode, SlimPod, known};
 use berth_cluster::watch::{KindVisitor, Tracked, visit_kinds};
@@ -12,9 +13,12 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 pub(crate) const ROWS: &[Row] = &[
-    Row { name: "decode: a pending pod", long: false, run: |name| pods(name, false) },
-    Row { name: "decode: a bound pod", long: false, run: |name| pods(name, true) },
-    Row { name: "decode: a node with 50 images", long: false, run: nodes },
+    Row { name: "decode: a pending pod", long: false, run: |name| pods(name, false, Encoding::Json) },
+    Row { name: "decode: a bound pod", long: false, run: |name| pods(name, true, Encoding::Json) },
+    Row { name: "decode: a node with 50 images", long: false, run: |name| nodes(name, Encoding::Json) },
+    Row { name: "decode: a pending pod in protobuf", long: false, run: |name| pods(name, false, Encoding::Protobuf) },
+    Row { name: "decode: a bound pod in protobuf", long: false, run: |name| pods(name, true, Encoding::Protobuf) },
+    Row { name: "decode: a node with 50 images in protobuf", long: false, run: |name| nodes(name, Encoding::Protobuf) },
 ];
 
 /// Lines of each kind, each of an object of its own.
@@ -28,10 +32,12 @@ const CONTAINERS: [(&str, usize); 2] = [("cart", 5), ("proxy", 1)];
 /// The conditions of a pod whose containers run.
 const CONDITIONS: [&str; 5] = ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
 
-/// The lines that a watch of a kind gets, and how long it took to decode each.
+/// The events that a watch of a kind gets, and how long it took to decode each.
 struct Watch {
     plural: &'static str,
-    lines: Vec<Vec<u8>>,
+    encoding: Encoding,
+    objects: Vec<Value>,
+    bytes: usize,
     times: Vec<Duration>,
 }
 
@@ -42,9 +48,15 @@ impl KindVisitor for Watch {
             return;
         }
         let mut decoder = K::decoder();
-        for line in &self.lines {
+        for object in &self.objects {
+            let event = match self.encoding {
+                Encoding::Json => format!("{{\"type\":\"MODIFIED\",\"object\":{object}}}").into_bytes(),
+                // Without its size.
+                Encoding::Protobuf => testing::event("MODIFIED", &testing::message(object, K::message())).split_off(4),
+            };
+            self.bytes += event.len();
             let began = Instant::now();
-            let frame = black_box(K::frame(&mut decoder, line));
+            let frame = black_box(K::frame(&mut decoder, self.encoding.with(&event)));
             self.times.push(began.elapsed());
             // The ledger takes it over: what dropping it costs does not count.
             drop(frame);
@@ -52,31 +64,31 @@ impl KindVisitor for Watch {
     }
 }
 
-fn frames(name: &str, plural: &'static str, object: impl Fn(usize) -> Value) {
-    let frame = |i: usize| format!("{{\"type\":\"MODIFIED\",\"object\":{}}}", object(i)).into_bytes();
-    let mut watch = Watch { plural, lines: (0..REPEATS).map(frame).collect(), times: Vec::new() };
+fn frames(name: &str, plural: &'static str, encoding: Encoding, object: impl Fn(usize) -> Value) {
+    let objects = (0..REPEATS).map(object).collect();
+    let mut watch = Watch { plural, encoding, objects, bytes: 0, times: Vec::new() };
     visit_kinds(&mut watch);
-    let bytes = watch.lines.iter().map(Vec::len).sum::<usize>() / REPEATS;
+    let bytes = watch.bytes / REPEATS;
     let total: Duration = watch.times.iter().sum();
     let micros = total.as_secs_f64() * 1e6 / REPEATS as f64;
     line(name, &format!("{micros:.1} µs an object of {bytes} bytes, {}", Times::of(watch.times).text()));
 }
 
-fn pods(name: &str, bound: bool) {
+fn pods(name: &str, bound: bool, encoding: Encoding) {
     let json = pod(0, bound).to_string();
     // One that does not decode, or is held, would be cheaper.
     let read = Decoder::small().pod(&SlimPod::read(json.as_bytes())).expect("the pod decodes");
     assert!(read.node_name.is_some() == bound && read.shape.held_by.is_empty(), "{read:?}");
     assert!(unknown_fields(json.as_bytes(), &known::POD).is_empty(), "{json}");
     assert!((4_000..=9_000).contains(&json.len()), "{} bytes are not those of a usual pod", json.len());
-    frames(name, "pods", |i| pod(i, bound));
+    frames(name, "pods", encoding, |i| pod(i, bound));
 }
 
-fn nodes(name: &str) {
+fn nodes(name: &str, encoding: Encoding) {
     let json = node(0).to_string();
     let read = Decoder::small().node(&SlimNode::read(json.as_bytes())).expect("the node decodes");
     assert_eq!(read.images.len(), 50);
-    frames(name, "nodes", node);
+    frames(name, "nodes", encoding, node);
 }
 
 /// The `i`-th pod of a Deployment.

@@ -28,6 +28,7 @@
 //! Ingress, from bytes to the core's model at one border:
 //!
 //! ```text
+//!  proto/      objects in protobuf, read as their JSON would be
 //!  slim/       just the fields that scheduling reads, never failing as a whole
 //!  decode/     the only border: validated, normalised, interned
 //!  watch/      the table of kinds; one kind, read whole and consistently, then followed
@@ -47,6 +48,7 @@ pub mod managed_fields;
 pub mod manifest;
 pub mod paced;
 pub mod prebind;
+pub mod proto;
 mod queue;
 pub mod recheck;
 pub mod refusal;

@@ -1,6 +1,7 @@
 //! Objects from files, decoded as watched ones are, with the API server's defaults.
 
 use crate::decode::{DecodeError, Decoder};
+use crate::proto::Encoded;
 use crate::watch::{KINDS, Kind};
 use berth_core::ledger::Object;
 use berth_core::model::{BindingMode, Quantity};
@@ -70,9 +71,9 @@ fn one(decoder: &mut Decoder, manifest: &Value, api_version: &str, name: &str) -
         let mut pod = manifest.clone();
         put_defaults(&mut pod);
         put_quality(&mut pod);
-        return Ok((kind.read)(decoder, pod.to_string().as_bytes())?);
+        return Ok((kind.read)(decoder, Encoded::Json(pod.to_string().as_bytes()))?);
     }
-    let mut object = (kind.read)(decoder, manifest.to_string().as_bytes())?;
+    let mut object = (kind.read)(decoder, Encoded::Json(manifest.to_string().as_bytes()))?;
     if let Object::StorageClass(class) = &mut object {
         class.binding_mode.get_or_insert(BindingMode::Immediate);
     }

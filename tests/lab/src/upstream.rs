@@ -75,6 +75,12 @@ impl Upstream {
         built("--crane")
     }
 
+    /// The path of the tool that knows how the published types are encoded (`tests/upstream/fields`). Builds it if it is missing, with
+    /// progress on stderr, and nothing else.
+    pub fn fields() -> Result<PathBuf> {
+        built("--fields")
+    }
+
     /// The path of krew, which installs plugins of kubectl. Builds it if it is missing, with progress on stderr, and nothing else.
     pub fn krew() -> Result<PathBuf> {
         built("--krew")

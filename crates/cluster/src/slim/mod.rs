@@ -21,10 +21,12 @@ pub mod unknown;
 pub use objects::*;
 pub use text::*;
 
+use crate::proto::{Encoded, Type, Value};
 use path::path_at;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::collections::HashMap;
 
 /// Where and why an object does not decode.
@@ -87,7 +89,8 @@ pub struct Slim<'a, S, T> {
     /// Only the names if the object is bad, and nothing if it is no JSON.
     pub metadata: SlimMeta<'a>,
     pub parts: Result<Parts<'a, S, T>, FieldError>,
-    /// Paths of fields that this version does not know, in the order met; noted for pending pods only.
+    /// Paths of fields that this version does not know, in the order met; noted for pending pods only. One that came without its name has
+    /// its number, `spec.#99`.
     pub unknown: Vec<String>,
 }
 
@@ -96,6 +99,22 @@ where
     S: Deserialize<'a> + Default,
     T: Deserialize<'a> + Default,
 {
+    /// Reads an object as it came. `room` is for its JSON, where that is needed to say what is wrong with it.
+    pub fn read_encoded(object: Encoded<'a>, kind: Type, room: &'a OnceCell<Vec<u8>>) -> Self {
+        let error = match object {
+            Encoded::Json(json) => return Self::read(json),
+            Encoded::Protobuf(bytes) => match Parts::deserialize(Value::object(bytes, kind)) {
+                Ok(parts) => return Self::from(parts),
+                Err(error) => error,
+            },
+        };
+        let Ok(json) = object.json(kind) else {
+            let parts = Err(FieldError { field: String::new(), message: error.to_string() });
+            return Self { metadata: SlimMeta::default(), parts, unknown: Vec::new() };
+        };
+        Self::read(room.get_or_init(|| json.into_owned()))
+    }
+
     /// Reads an object from JSON.
     pub fn read(bytes: &'a [u8]) -> Self {
         match serde_json::from_slice::<Parts<'a, S, T>>(bytes) {

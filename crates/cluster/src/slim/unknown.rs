@@ -1,7 +1,7 @@
 //! The fields of a pod that are not in the lists of known fields.
 
-use super::Text;
 use super::known::{Shape, Use};
+use crate::proto::Name;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 
@@ -14,10 +14,14 @@ const LONGEST: usize = 128;
 ///
 /// List indices are left out, so that two containers report one path. Bytes that are not JSON have no unknown field.
 pub fn unknown_fields(bytes: &[u8], shape: &'static Shape) -> Vec<String> {
+    unknown_fields_in(&mut serde_json::Deserializer::from_slice(bytes), shape)
+}
+
+/// As [`unknown_fields`], of any encoding.
+pub fn unknown_fields_in<'de>(object: impl Deserializer<'de>, shape: &'static Shape) -> Vec<String> {
     let mut found = Vec::new();
-    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let walk = Walk { shape, path: &Path { up: None, name: "" }, found: &mut found };
-    if walk.deserialize(&mut deserializer).is_ok() { found } else { Vec::new() }
+    if walk.deserialize(object).is_ok() { found } else { Vec::new() }
 }
 
 struct Path<'p> {
@@ -78,7 +82,11 @@ impl<'de> Visitor<'de> for Walk<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
-        while let Some(key) = map.next_key::<Text<'de>>()? {
+        while let Some(key) = map.next_key::<Name<'de>>()? {
+            let key = match key {
+                Name::Published(name) => name,
+                Name::Number(number) => format!("#{number}").into(),
+            };
             match self.shape.get(&key) {
                 Some(Use::Into(shape)) => {
                     let path = Path { up: Some(self.path), name: &key };

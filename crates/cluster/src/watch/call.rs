@@ -1,8 +1,15 @@
 use super::Watched;
+use super::frame::ErrorStatus;
+use crate::proto::{self, Encoded, Encoding, LARGEST};
+use futures::TryStreamExt;
 use futures::io::{AsyncBufRead, AsyncBufReadExt};
+use http::header::ACCEPT;
+use http_body_util::{BodyExt, Limited};
 use kube::Client;
 use kube::api::{ListParams, VersionMatch, WatchParams};
+use kube::client::Body;
 use kube::core::Request;
+use std::pin::Pin;
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -42,6 +49,9 @@ pub enum CallError {
     Cut,
     #[error("nothing came for {limit:?}")]
     Silent { limit: Duration },
+    /// An object has a field that is to be named, and came as a number.
+    #[error("an object has a field that protobuf does not name: this kind is read in JSON from now on")]
+    Unnamed,
 }
 
 fn hint(code: u16, verb: &str, plural: &str) -> String {
@@ -72,11 +82,8 @@ impl CallError {
         }
     }
 
-    fn from_kube(error: kube::Error, verb: &'static str, plural: &'static str) -> Self {
-        match error {
-            kube::Error::Api(status) => Self::from_code(status.code, verb, plural, status.message.clone()),
-            other => Self::Connection { message: chain(&other) },
-        }
+    fn from_kube(error: &kube::Error) -> Self {
+        Self::Connection { message: chain(error) }
     }
 
     fn from_io(error: &std::io::Error) -> Self {
@@ -154,33 +161,74 @@ pub(super) struct WatchCall {
     request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
 }
 
+/// Bytes that are read of why a call is refused.
+const REFUSAL: usize = 64 << 10;
+
 impl WatchCall {
+    /// The call with an answer in this encoding, if the server has it.
+    pub(super) fn accepting(mut self, encoding: Encoding) -> Self {
+        if let Ok(request) = &mut self.request {
+            request.headers_mut().insert(ACCEPT, encoding.accept());
+        }
+        self
+    }
+
     /// Makes the call; an answer that does not begin within `limit` is [`CallError::Silent`].
     pub(super) async fn open(self, client: Client, limit: Duration) -> Result<Answer<impl AsyncBufRead>, CallError> {
+        let (verb, plural) = (self.verb, self.plural);
         let request = self.request.map_err(|error| CallError::Connection { message: error.to_string() })?;
-        let opened = timeout(limit, client.request_stream(request)).await.map_err(|_| CallError::Silent { limit })?;
-        let body = opened.map_err(|error| CallError::from_kube(error, self.verb, self.plural))?;
-        Ok(Answer { body: Box::pin(body), line: Vec::new() })
+        let opened = timeout(limit, client.send(request.map(Body::from))).await;
+        let response =
+            opened.map_err(|_| CallError::Silent { limit })?.map_err(|error| CallError::from_kube(&error))?;
+        let code = response.status();
+        if code.is_client_error() || code.is_server_error() {
+            let message = timeout(limit, refusal(response)).await.map_err(|_| CallError::Silent { limit })?;
+            return Err(CallError::from_code(code.as_u16(), verb, plural, message));
+        }
+        let encoding = Encoding::of(response.headers());
+        let body = response.into_body().into_data_stream().map_err(std::io::Error::other).into_async_read();
+        Ok(Answer { body: Box::pin(body), frame: Vec::new(), encoding })
     }
+}
+
+/// Why a call is refused, in the words of the server, or of a proxy before it.
+async fn refusal(response: http::Response<Body>) -> String {
+    let encoding = Encoding::of(response.headers());
+    let Ok(body) = Limited::new(response.into_body(), REFUSAL).collect().await else { return String::new() };
+    let body = body.to_bytes();
+    let status = match encoding {
+        Encoding::Json => ErrorStatus::read(Encoded::Json(&body)),
+        Encoding::Protobuf => {
+            return proto::object_in(&body)
+                .map_or_else(|_| String::new(), |status| ErrorStatus::read(Encoded::Protobuf(status)).message);
+        }
+    };
+    if status.message.is_empty() { String::from_utf8_lossy(&body).trim().to_owned() } else { status.message }
 }
 
 /// An answer that is still coming in.
 pub(super) struct Answer<B> {
-    body: std::pin::Pin<Box<B>>,
-    line: Vec<u8>,
+    body: Pin<Box<B>>,
+    frame: Vec<u8>,
+    encoding: Encoding,
 }
 
 impl<B: AsyncBufRead> Answer<B> {
-    /// The next line without its end; `None` at the end of the answer. A last line without an end is [`CallError::Cut`].
-    pub(super) async fn line(&mut self, limit: Duration) -> Result<Option<&[u8]>, CallError> {
-        self.line.clear();
-        // One object is one line: what etcd takes bounds it.
-        let read = timeout(limit, self.body.read_until(b'\n', &mut self.line)).await;
-        match read.map_err(|_| CallError::Silent { limit })?.map_err(|error| CallError::from_io(&error))? {
-            0 => Ok(None),
-            _ if self.line.last() == Some(&b'\n') => Ok(Some(&self.line[..self.line.len() - 1])),
-            _ => Err(CallError::Cut),
-        }
+    pub(super) const fn encoding(&self) -> Encoding {
+        self.encoding
+    }
+
+    /// The next event of a watch; `None` at the end of the answer. A last one without an end is [`CallError::Cut`].
+    pub(super) async fn event(&mut self, limit: Duration) -> Result<Option<Encoded<'_>>, CallError> {
+        self.frame.clear();
+        let read = async {
+            match self.encoding {
+                Encoding::Json => line(self.body.as_mut(), &mut self.frame).await,
+                Encoding::Protobuf => message(self.body.as_mut(), &mut self.frame).await,
+            }
+        };
+        let is_there = timeout(limit, read).await.map_err(|_| CallError::Silent { limit })??;
+        Ok(is_there.then(|| self.encoding.with(&self.frame)))
     }
 
     /// Gives the next bytes to `each`; whether there were any.
@@ -192,4 +240,44 @@ impl<B: AsyncBufRead> Answer<B> {
         self.body.as_mut().consume(length);
         Ok(length > 0)
     }
+}
+
+/// Reads a line without its end; whether there was one.
+async fn line(mut body: Pin<&mut impl AsyncBufRead>, line: &mut Vec<u8>) -> Result<bool, CallError> {
+    // One object is one line: what etcd takes bounds it.
+    let size = body.read_until(b'\n', line).await.map_err(|error| CallError::from_io(&error))?;
+    if size > 0 && line.pop() != Some(b'\n') {
+        return Err(CallError::Cut);
+    }
+    Ok(size > 0)
+}
+
+/// Reads a message, before which its size stands in four bytes, the highest first; whether there was one.
+async fn message(mut body: Pin<&mut impl AsyncBufRead>, message: &mut Vec<u8>) -> Result<bool, CallError> {
+    if !take(body.as_mut(), message, 4).await? {
+        return Ok(false);
+    }
+    let size = message.iter().fold(0, |size, byte| size << 8 | usize::from(*byte));
+    if size > LARGEST {
+        return Err(CallError::Connection { message: format!("an event of {size} bytes: no object is so large") });
+    }
+    message.clear();
+    if size > 0 && !take(body, message, size).await? {
+        return Err(CallError::Cut);
+    }
+    Ok(true)
+}
+
+/// Reads so many bytes; whether there were any.
+async fn take(mut body: Pin<&mut impl AsyncBufRead>, into: &mut Vec<u8>, size: usize) -> Result<bool, CallError> {
+    while into.len() < size {
+        let bytes = body.fill_buf().await.map_err(|error| CallError::from_io(&error))?;
+        if bytes.is_empty() {
+            return if into.is_empty() { Ok(false) } else { Err(CallError::Cut) };
+        }
+        let taken = bytes.len().min(size - into.len());
+        into.extend_from_slice(&bytes[..taken]);
+        body.as_mut().consume(taken);
+    }
+    Ok(true)
 }

@@ -1,10 +1,14 @@
-//! One line of a watch, or one item of a list.
+//! One event of a watch, or one item of a list.
 
 use super::ObjectKey;
 use crate::decode::DecodeError;
+use crate::proto::{self, Encoded, Type};
+use crate::slim::known::{self, Shape};
 use crate::slim::{FieldError, Parts, Slim, Text};
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::collections::HashMap;
 
 /// An object as it was read, good or bad.
@@ -14,6 +18,8 @@ pub struct ReadObject<T> {
     pub(super) resource_version: String,
     /// The object, or why it does not decode.
     pub(super) object: Result<T, DecodeError>,
+    /// Whether it has a field that is to be named and came as a number.
+    pub(super) unnamed: bool,
 }
 
 /// One event of a watch as it is on the wire.
@@ -55,60 +61,126 @@ struct Bookmark {
     metadata: BookmarkMeta,
 }
 
+/// Why an API server refuses a call, or ends a watch.
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct ErrorStatus {
-    code: u16,
+pub(super) struct ErrorStatus {
+    pub(super) code: u16,
     reason: String,
-    message: String,
+    pub(super) message: String,
 }
 
-/// Reads one line of a watch; `note` may look at the line once more before the object is decoded.
+/// Where an object is, for whoever looks at it once more: its bytes, and the fields that they are known to have.
+pub(super) type Seen<'a> = (Encoded<'a>, &'static Shape);
+
+/// Reads one event of a watch; `note` may look at it once more before the object is decoded.
 pub(super) fn read<'a, S, T, O>(
-    line: &'a [u8],
-    note: impl FnOnce(&mut Slim<'a, S, T>),
+    (event, kind): (Encoded<'a>, Type),
+    room: &'a OnceCell<Vec<u8>>,
+    note: impl FnOnce(&mut Slim<'a, S, T>, Seen<'a>),
     decode: impl FnOnce(&Slim<'a, S, T>) -> Result<O, DecodeError>,
 ) -> Frame<O>
 where
     S: Deserialize<'a> + Default,
     T: Deserialize<'a> + Default,
 {
-    // Nearly every line is an object that reads in one go; all others are looked at a second time.
-    let (kind, mut slim) = match serde_json::from_slice::<Envelope<'a, Parts<'a, S, T>>>(line) {
-        Ok(envelope) if is_object(&envelope.kind) => (envelope.kind, Slim::from(envelope.object)),
-        _ => match serde_json::from_slice::<Envelope<'a, &'a RawValue>>(line) {
-            Ok(envelope) if is_object(&envelope.kind) => (envelope.kind, Slim::read(envelope.object.get().as_bytes())),
-            Ok(envelope) => return control(&envelope.kind, envelope.object),
-            Err(error) => return Frame::Unreadable(FieldError::locate(line, &error)),
-        },
+    let read = match event {
+        Encoded::Json(line) => in_json(line, kind),
+        Encoded::Protobuf(frame) => in_protobuf(frame, kind, room),
     };
-    if &*kind == "DELETED" {
-        return Frame::Deleted(read_object(&slim, |_| Ok(())));
+    match read {
+        Ok((change, mut slim, seen)) => {
+            if &*change == "DELETED" {
+                return Frame::Deleted(read_object(&slim, |_| Ok(())));
+            }
+            note(&mut slim, seen);
+            Frame::Present(read_object(&slim, decode))
+        }
+        Err(other) => other.into(),
     }
-    note(&mut slim);
-    Frame::Present(read_object(&slim, decode))
+}
+
+/// What happened to an object, the object, and where it is.
+type Change<'a, S, T> = (Text<'a>, Slim<'a, S, T>, Seen<'a>);
+
+fn in_json<'a, S, T>(line: &'a [u8], kind: Type) -> Result<Change<'a, S, T>, Control>
+where
+    S: Deserialize<'a> + Default,
+    T: Deserialize<'a> + Default,
+{
+    let seen = (Encoded::Json(line), &known::FRAME);
+    // Nearly every line is an object that reads in one go; all others are looked at a second time.
+    match serde_json::from_slice::<Envelope<'a, Parts<'a, S, T>>>(line) {
+        Ok(envelope) if is_object(&envelope.kind) => Ok((envelope.kind, Slim::from(envelope.object), seen)),
+        _ => match serde_json::from_slice::<Envelope<'a, &'a RawValue>>(line) {
+            Ok(envelope) if is_object(&envelope.kind) => {
+                Ok((envelope.kind, Slim::read(envelope.object.get().as_bytes()), seen))
+            }
+            Ok(envelope) => Err(control(&envelope.kind, Encoded::Json(envelope.object.get().as_bytes()), kind)),
+            Err(error) => Err(Control::Unreadable(FieldError::locate(line, &error))),
+        },
+    }
+}
+
+fn in_protobuf<'a, S, T>(frame: &'a [u8], kind: Type, room: &'a OnceCell<Vec<u8>>) -> Result<Change<'a, S, T>, Control>
+where
+    S: Deserialize<'a> + Default,
+    T: Deserialize<'a> + Default,
+{
+    let unreadable = |message| Control::Unreadable(FieldError { field: String::new(), message });
+    let (change, object) = proto::event_in(frame).map_err(|error| unreadable(error.to_string()))?;
+    let change = std::str::from_utf8(change).map_err(|error| unreadable(error.to_string()))?;
+    let object = Encoded::Protobuf(object);
+    if !is_object(change) {
+        return Err(control(change, object, kind));
+    }
+    Ok((change.into(), Slim::read_encoded(object, kind, room), (object, &known::POD)))
 }
 
 fn is_object(kind: &str) -> bool {
     matches!(kind, "ADDED" | "MODIFIED" | "DELETED")
 }
 
-fn control<T>(kind: &str, object: &RawValue) -> Frame<T> {
-    let unreadable = |message: String| Frame::Unreadable(FieldError { field: "type".to_owned(), message });
+/// An event that is not about an object.
+enum Control {
+    Bookmark { resource_version: String, initial_end: bool },
+    Error { code: u16, message: String },
+    Unreadable(FieldError),
+}
+
+impl<T> From<Control> for Frame<T> {
+    fn from(control: Control) -> Self {
+        match control {
+            Control::Bookmark { resource_version, initial_end } => Self::Bookmark { resource_version, initial_end },
+            Control::Error { code, message } => Self::Error { code, message },
+            Control::Unreadable(error) => Self::Unreadable(error),
+        }
+    }
+}
+
+fn control(kind: &str, object: Encoded<'_>, of: Type) -> Control {
+    let unreadable = |message: String| Control::Unreadable(FieldError { field: "type".to_owned(), message });
     match kind {
-        "BOOKMARK" => match serde_json::from_str::<Bookmark>(object.get()) {
-            Ok(Bookmark { metadata }) => Frame::Bookmark {
+        "BOOKMARK" => match object.read::<Bookmark>(of) {
+            Ok(Bookmark { metadata }) => Control::Bookmark {
                 initial_end: metadata.annotations.get("k8s.io/initial-events-end").is_some_and(|v| v == "true"),
                 resource_version: metadata.resource_version,
             },
             Err(error) => unreadable(format!("unreadable bookmark: {error}")),
         },
         "ERROR" => {
-            let status: ErrorStatus = serde_json::from_str(object.get()).unwrap_or_default();
+            let status = ErrorStatus::read(object);
             let code = if status.reason == "Expired" || status.reason == "Gone" { 410 } else { status.code };
-            Frame::Error { code, message: status.message }
+            Control::Error { code, message: status.message }
         }
         other => unreadable(format!("unknown kind of watch event {other:?}")),
+    }
+}
+
+impl ErrorStatus {
+    /// Reads a `Status`; one that cannot be read says nothing.
+    pub(super) fn read(object: Encoded<'_>) -> Self {
+        Type::named("Status").and_then(|status| object.read(status).ok()).unwrap_or_default()
     }
 }
 
@@ -122,10 +194,18 @@ pub(super) fn read_object<'a, S, T, O>(
         name: slim.metadata.name.to_string(),
         uid: slim.metadata.uid.to_string(),
     };
-    ReadObject { key, resource_version: slim.metadata.resource_version.to_string(), object: decode(slim) }
+    // No field has such a name: see `Slim::unknown`.
+    let unnamed = slim.unknown.iter().any(|path| path.contains('#'));
+    ReadObject { key, resource_version: slim.metadata.resource_version.to_string(), object: decode(slim), unnamed }
 }
 
-/// The text of the object in a line of a watch.
-pub(super) fn object_of(line: &[u8]) -> Option<&[u8]> {
-    serde_json::from_slice::<Envelope<'_, &RawValue>>(line).ok().map(|envelope| envelope.object.get().as_bytes())
+/// The JSON of the object in an event of a watch.
+pub(super) fn json_of(event: Encoded<'_>, kind: Type) -> Option<Cow<'_, [u8]>> {
+    match event {
+        Encoded::Json(line) => {
+            let envelope = serde_json::from_slice::<Envelope<'_, &RawValue>>(line).ok()?;
+            Some(Cow::Borrowed(envelope.object.get().as_bytes()))
+        }
+        Encoded::Protobuf(frame) => Encoded::Protobuf(proto::event_in(frame).ok()?.1).json(kind).ok(),
+    }
 }

@@ -1,9 +1,10 @@
 //! The kinds that the engine reads, in one table: where a kind is, how it is decoded, how it goes into the ledger.
 //! The watches, a live read, manifests and the permissions that are asked for all follow from it.
 
-use super::frame::{self, Frame, ReadObject};
+use super::frame::{self, Frame, ReadObject, Seen};
 use super::{ObjectKey, RawObserver, RawObservers};
 use crate::decode::{DecodeError, Decoder, SlimDeviceClass, SlimNamespace};
+use crate::proto::{Encoded, Type, Value};
 use crate::slim::{
     SlimBudget, SlimClaim, SlimCsiDriver, SlimCsiNode, SlimCsiStorageCapacity, SlimNode, SlimPod, SlimReplicaSet,
     SlimReplicationController, SlimService, SlimStatefulSet, SlimStorageClass, SlimVolume, SlimVolumeAttachment, known,
@@ -14,7 +15,8 @@ use berth_core::model::{
     CsiDriver, CsiNode, CsiStorageCapacity, DeviceClass, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
     PodDisruptionBudget, Service, StorageClass, Str, VolumeAttachment, Workload, WorkloadKind,
 };
-use std::sync::Arc;
+use std::cell::OnceCell;
+use std::sync::{Arc, LazyLock};
 
 /// A kind that can be watched.
 pub trait Watched: Send + 'static {
@@ -52,11 +54,14 @@ pub trait Watched: Send + 'static {
         None
     }
 
-    /// Decodes an item of a list.
-    fn item(decoder: &mut Decoder, bytes: &[u8]) -> ReadObject<Self::Object>;
+    /// Its type in protobuf.
+    fn message() -> Type;
 
-    /// Decodes a line of a watch.
-    fn frame(decoder: &mut Decoder, line: &[u8]) -> Frame<Self::Object>;
+    /// Decodes an item of a list.
+    fn item(decoder: &mut Decoder, item: Encoded<'_>) -> ReadObject<Self::Object>;
+
+    /// Decodes an event of a watch.
+    fn frame(decoder: &mut Decoder, event: Encoded<'_>) -> Frame<Self::Object>;
 }
 
 /// A watched kind that the ledger keeps.
@@ -84,8 +89,8 @@ pub struct Kind {
     pub resource: &'static str,
     /// See [`Watched::OPTIONAL`].
     pub optional: bool,
-    /// Decodes an object of this kind from its JSON.
-    pub(crate) read: fn(&mut Decoder, &[u8]) -> Result<Object, DecodeError>,
+    /// Decodes an object of this kind.
+    pub read: fn(&mut Decoder, Encoded<'_>) -> Result<Object, DecodeError>,
 }
 
 impl Kind {
@@ -103,13 +108,16 @@ pub trait KindVisitor {
     fn visit<K: Tracked>(&mut self);
 }
 
-fn read<W: Watched>(decoder: &mut Decoder, bytes: &[u8]) -> Result<Object, DecodeError> {
-    W::item(decoder, bytes).object.map(Into::into)
+fn read<W: Watched>(decoder: &mut Decoder, object: Encoded<'_>) -> Result<Object, DecodeError> {
+    W::item(decoder, object).object.map(Into::into)
 }
 
-fn note_unknown(slim: &mut SlimPod<'_>, bytes: &[u8], shape: &'static known::Shape) {
+fn note_unknown(slim: &mut SlimPod<'_>, (pod, shape): Seen<'_>) {
     if slim.is_pending() {
-        slim.unknown = unknown::unknown_fields(bytes, shape);
+        slim.unknown = match pod {
+            Encoded::Json(json) => unknown::unknown_fields(json, shape),
+            Encoded::Protobuf(bytes) => unknown::unknown_fields_in(Value::object(bytes, Pods::message()), shape),
+        };
     }
 }
 
@@ -200,12 +208,20 @@ macro_rules! kinds {
                 const PATH: &'static str = path!($group, $version, $plural);
                 $($($watched)*)?
 
-                $(fn item(decoder: &mut Decoder, bytes: &[u8]) -> ReadObject<Self::Object> {
-                    frame::read_object(&$slim::read(bytes), |slim| decoder.$decode(slim))
+                fn message() -> Type {
+                    static MESSAGE: LazyLock<Type> = LazyLock::new(|| Type::named($kind).unwrap_or_default());
+                    *MESSAGE
                 }
 
-                fn frame(decoder: &mut Decoder, line: &[u8]) -> Frame<Self::Object> {
-                    frame::read(line, |_: &mut $slim<'_>| (), |slim| decoder.$decode(slim))
+                $(fn item(decoder: &mut Decoder, item: Encoded<'_>) -> ReadObject<Self::Object> {
+                    let room = OnceCell::new();
+                    frame::read_object(&$slim::read_encoded(item, Self::message(), &room), |slim| decoder.$decode(slim))
+                }
+
+                fn frame(decoder: &mut Decoder, event: Encoded<'_>) -> Frame<Self::Object> {
+                    let room = OnceCell::new();
+                    let note = |_: &mut $slim<'_>, _: Seen<'_>| ();
+                    frame::read((event, Self::message()), &room, note, |slim| decoder.$decode(slim))
                 })?
             }
 
@@ -260,14 +276,16 @@ kinds! {
             observers.pods.clone()
         }
 
-        fn item(decoder: &mut Decoder, bytes: &[u8]) -> ReadObject<Pod> {
-            let mut slim = SlimPod::read(bytes);
-            note_unknown(&mut slim, bytes, &known::POD);
+        fn item(decoder: &mut Decoder, item: Encoded<'_>) -> ReadObject<Pod> {
+            let room = OnceCell::new();
+            let mut slim = SlimPod::read_encoded(item, Self::message(), &room);
+            note_unknown(&mut slim, (item, &known::POD));
             frame::read_object(&slim, |slim| decoder.pod(slim))
         }
 
-        fn frame(decoder: &mut Decoder, line: &[u8]) -> Frame<Pod> {
-            frame::read(line, |slim: &mut SlimPod<'_>| note_unknown(slim, line, &known::FRAME), |slim| decoder.pod(slim))
+        fn frame(decoder: &mut Decoder, event: Encoded<'_>) -> Frame<Pod> {
+            let room = OnceCell::new();
+            frame::read((event, Self::message()), &room, note_unknown, |slim| decoder.pod(slim))
         }
     };
     Nodes: "" "v1" "Node" "nodes" by name (SlimNode => node) -> Node, apply_node (&), delete_node, {

@@ -4,8 +4,10 @@ use super::call::list_request;
 use super::frame::ReadObject;
 use super::kinds::Nodes;
 use super::split::{ListMeta, ListSplitter};
+use super::split_protobuf::MessageSplitter;
 use super::{BadObject, CallError, WatchOptions, Watched};
 use crate::decode::DecodeError;
+use crate::proto::{Encoded, Encoding};
 use kube::Client;
 use std::time::Duration;
 
@@ -57,8 +59,10 @@ pub async fn list<W: Watched>(client: &Client, options: ListOptions<'_>) -> Resu
         beginnings += 1;
         let mut decoder = W::decoder().reading_bound_pods_whole(options.whole_pods);
         let mut listed = Listed::default();
-        let take = |item: &[u8]| listed.take(W::item(&mut decoder, item));
-        match pages::<W>(client, Some(PAGE), options.at, silence, take).await {
+        let take = |item: Encoded<'_>| listed.take(W::item(&mut decoder, item));
+        // Whoever reads once reads in JSON, in which each field has its name.
+        let form = Form { limit: Some(PAGE), at: options.at, encoding: Encoding::Json, silence };
+        match pages::<W>(client, form, take).await {
             Ok(_) => return Ok(listed),
             Err(CallError::Gone) if beginnings < most => {}
             Err(error) => return Err(error),
@@ -69,22 +73,33 @@ pub async fn list<W: Watched>(client: &Client, options: ListOptions<'_>) -> Resu
 /// The resourceVersion at which the cluster is now, as a list of one node has it: for several kinds to be read at it.
 pub async fn present_version(client: &Client) -> Result<String, CallError> {
     let silence = WatchOptions::default().list_silence;
-    let meta = page::<Nodes>(client, (Some(1), "", None), silence, &mut |_| {}).await?;
+    let form = Form { limit: Some(1), at: None, encoding: Encoding::Json, silence };
+    let meta = page::<Nodes>(client, form, "", &mut |_| {}).await?;
     Ok(meta.resource_version)
 }
 
-/// Reads all pages of `limit` objects, or the one list, and gives each item to `each`; nothing for `silence` is an error.
-/// Returns the resourceVersion of the list.
+/// How a kind is read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Form<'a> {
+    /// Objects in a page; all in one list without it.
+    pub(super) limit: Option<u32>,
+    /// See [`ListOptions::at`].
+    pub(super) at: Option<&'a str>,
+    /// The encoding that is asked for.
+    pub(super) encoding: Encoding,
+    /// Nothing for so long is an error.
+    pub(super) silence: Duration,
+}
+
+/// Reads all pages, or the one list, and gives each item to `each`. Returns the resourceVersion of the list.
 pub(super) async fn pages<W: Watched>(
     client: &Client,
-    limit: Option<u32>,
-    at: Option<&str>,
-    silence: Duration,
-    mut each: impl FnMut(&[u8]),
+    form: Form<'_>,
+    mut each: impl FnMut(Encoded<'_>),
 ) -> Result<String, CallError> {
     let mut token = String::new();
     loop {
-        let meta = page::<W>(client, (limit, &token, at), silence, &mut each).await?;
+        let meta = page::<W>(client, form, &token, &mut each).await?;
         if meta.token.is_empty() {
             return Ok(meta.resource_version);
         }
@@ -95,14 +110,25 @@ pub(super) async fn pages<W: Watched>(
 /// Reads one page.
 async fn page<W: Watched>(
     client: &Client,
-    (limit, token, at): (Option<u32>, &str, Option<&str>),
-    silence: Duration,
-    each: &mut impl FnMut(&[u8]),
+    Form { limit, at, encoding, silence }: Form<'_>,
+    token: &str,
+    each: &mut impl FnMut(Encoded<'_>),
 ) -> Result<ListMeta, CallError> {
-    let mut answer = list_request::<W>(limit, token, at).open(client.clone(), silence).await?;
-    let mut splitter = ListSplitter::new();
-    while answer.bytes(silence, |bytes| splitter.push(bytes, &mut *each)).await? {}
-    splitter.finish().ok_or(CallError::Cut)
+    let call = list_request::<W>(limit, token, at).accepting(encoding);
+    let mut answer = call.open(client.clone(), silence).await?;
+    let meta = match answer.encoding() {
+        Encoding::Json => {
+            let mut splitter = ListSplitter::new();
+            while answer.bytes(silence, |bytes| splitter.push(bytes, |item| each(Encoded::Json(item)))).await? {}
+            splitter.finish()
+        }
+        Encoding::Protobuf => {
+            let mut splitter = MessageSplitter::new();
+            while answer.bytes(silence, |bytes| splitter.push(bytes, &mut *each)).await? {}
+            splitter.finish()
+        }
+    };
+    meta.ok_or(CallError::Cut)
 }
 
 impl<T> Listed<T> {

@@ -21,9 +21,12 @@ mod list;
 mod options;
 #[cfg(test)]
 mod order_tests;
+#[cfg(test)]
+mod protobuf_tests;
 mod run;
 mod shown;
 mod split;
+mod split_protobuf;
 mod stats;
 #[cfg(test)]
 mod tests;

@@ -1,15 +1,17 @@
 use super::barrier::{Order, Orders};
 use super::call::{Answer, watch_request};
-use super::frame::{Frame, ReadObject, object_of};
-use super::list::pages;
+use super::frame::{Frame, ReadObject, json_of};
+use super::list::{Form, pages};
 use super::options::{RESUME_ATTEMPTS, call_seconds};
 use super::{Absence, BadObject, CallError, InitialRead, RawObserver, WatchEvent, WatchOptions, WatchStats, Watched};
 use crate::decode::{DecodeError, Decoder};
 use crate::paced::Paced;
+use crate::proto::{Encoded, Encoding};
 use crate::send::version_number;
 use crate::slim::FieldError;
 use futures::io::AsyncBufRead;
 use kube::Client;
+use std::borrow::Cow;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,6 +43,7 @@ pub async fn run<W: Watched>(
         decoder: W::decoder(),
         form,
         taken: form,
+        encoding: Encoding::Protobuf,
         version: None,
         began: None,
         failures: 0,
@@ -96,6 +99,8 @@ struct Watch<W: Watched, K> {
     form: InitialRead,
     /// The form to begin the next whole read with: a refused form is never tried again, a silent one is.
     taken: InitialRead,
+    /// The encoding that is asked for.
+    encoding: Encoding,
     /// The version to go on from; `None` where everything is to be read.
     version: Option<String>,
     /// When the whole read under way began.
@@ -163,6 +168,10 @@ impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
         tracing::warn!(resource = W::PLURAL, reading, form = self.form.as_str(), %error, "watch interrupted");
         match error {
             CallError::Gone => self.version = None,
+            CallError::Unnamed => {
+                self.encoding = Encoding::Json;
+                return;
+            }
             CallError::Refused { .. } | CallError::Silent { .. } if reading && self.form != InitialRead::Pages => {
                 self.form = self.form.next();
                 if matches!(error, CallError::Refused { .. }) {
@@ -198,7 +207,7 @@ impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
         self.send(WatchEvent::Begin, None);
         match self.form {
             InitialRead::StreamingList => {
-                let call = watch_request::<W>("", true, call_seconds());
+                let call = watch_request::<W>("", true, call_seconds()).accepting(self.encoding);
                 let answer = call.open(self.client.clone(), self.options.initial_silence).await?;
                 self.frames(answer).await
             }
@@ -210,16 +219,28 @@ impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
     /// All pages, or the one list; what an interrupted read gave is read again from the start.
     async fn list(&mut self, limit: Option<u32>) -> Result<(), CallError> {
         let (client, silence) = (self.client.clone(), self.options.list_silence);
-        let version = pages::<W>(&client, limit, None, silence, |item| self.item(item)).await?;
+        let form = Form { limit, at: None, encoding: self.encoding, silence };
+        let mut unnamed = false;
+        let item = |item: Encoded<'_>| {
+            if !unnamed {
+                unnamed = self.item(item).is_err();
+            }
+        };
+        let version = pages::<W>(&client, form, item).await?;
+        if unnamed {
+            return Err(CallError::Unnamed);
+        }
         self.synced(version);
         Ok(())
     }
 
-    fn item(&mut self, bytes: &[u8]) {
-        let read = W::item(&mut self.decoder, bytes);
+    fn item(&mut self, item: Encoded<'_>) -> Result<(), CallError> {
+        let read = W::item(&mut self.decoder, item);
+        named(item, &read)?;
         self.stats.change(&read.resource_version);
         self.stats.shown().present(&read.key.uid, &read.resource_version, read.object.is_ok());
-        self.present(read, true, || Some(bytes));
+        self.present(read, true, || item.json(W::message()).ok());
+        Ok(())
     }
 
     fn synced(&mut self, version: String) {
@@ -238,7 +259,7 @@ impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
 
     async fn follow(&mut self, version: &str) -> Result<(), CallError> {
         let seconds = if self.stats.is_awaited() { HURRIED_CALL_SECONDS } else { call_seconds() };
-        let call = watch_request::<W>(version, false, seconds);
+        let call = watch_request::<W>(version, false, seconds).accepting(self.encoding);
         let answer = call.open(self.client.clone(), self.options.open_silence).await?;
         self.frames(answer).await
     }
@@ -248,15 +269,16 @@ impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
         loop {
             let reading = self.version.is_none();
             let limit = if reading { self.options.initial_silence } else { self.options.silence };
-            let Some(line) = answer.line(limit).await? else {
+            let Some(event) = answer.event(limit).await? else {
                 return if reading { Err(CallError::Cut) } else { Ok(()) };
             };
-            match W::frame(&mut self.decoder, line) {
+            match W::frame(&mut self.decoder, event) {
                 Frame::Present(mut read) => {
+                    named(event, &read)?;
                     let version = std::mem::take(&mut read.resource_version);
                     self.stats.change(&version);
                     self.stats.shown().present(&read.key.uid, &version, read.object.is_ok());
-                    self.present(read, reading, || object_of(line));
+                    self.present(read, reading, || json_of(event, W::message()));
                     self.advance(&version);
                 }
                 Frame::Deleted(ReadObject { key, resource_version, .. }) => {
@@ -295,13 +317,18 @@ impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
     }
 
     /// Sends an object; `json` is its text, for an observer that wants it.
-    fn present<'j>(&mut self, read: ReadObject<W::Object>, reading: bool, json: impl FnOnce() -> Option<&'j [u8]>) {
+    fn present<'j>(
+        &mut self,
+        read: ReadObject<W::Object>,
+        reading: bool,
+        json: impl FnOnce() -> Option<Cow<'j, [u8]>>,
+    ) {
         self.stats.frame();
         match read.object {
             Ok(object) => {
                 let wanted = self.observer.as_ref().is_some_and(|observer| observer.wants(&object));
                 let json = wanted.then(json).flatten();
-                self.send(if reading { WatchEvent::Item(object) } else { WatchEvent::Apply(object) }, json);
+                self.send(if reading { WatchEvent::Item(object) } else { WatchEvent::Apply(object) }, json.as_deref());
             }
             Err(DecodeError { field, message, .. }) => self.bad(BadObject { key: read.key, field, message }),
         }
@@ -323,4 +350,10 @@ impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
         }
         (self.sink)(event);
     }
+}
+
+/// An object in protobuf may have fields that have no name there.
+fn named<O>(object: Encoded<'_>, read: &ReadObject<O>) -> Result<(), CallError> {
+    let is_named = !read.unnamed || matches!(object, Encoded::Json(_));
+    if is_named { Ok(()) } else { Err(CallError::Unnamed) }
 }

@@ -160,7 +160,8 @@ impl WatchStats {
         let mut errors = lock(&self.errors);
         let counter = match error {
             CallError::Gone => &mut errors.gone,
-            CallError::Refused { .. } => &mut errors.refused,
+            // The API server has no names where we need some.
+            CallError::Refused { .. } | CallError::Unnamed => &mut errors.refused,
             CallError::Api { .. } => &mut errors.api,
             CallError::Connection { .. } | CallError::Cut => &mut errors.connection,
             CallError::Silent { .. } => &mut errors.silent,

@@ -2,12 +2,15 @@ use super::frame::{Frame, ReadObject};
 use super::kinds::{Nodes, PersistentVolumeClaims, Pods, StorageClasses};
 use super::*;
 use crate::decode::Decoder;
+use crate::proto::{Encoded, Type};
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
 use berth_core::model::{BindingMode, Node, PersistentVolumeClaim, Pod, StorageClass};
 use bytes::Bytes;
-use http::{StatusCode, Uri};
+use futures::StreamExt;
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{HeaderMap, StatusCode, Uri};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,18 +32,24 @@ pub(super) enum Answer {
     Late(Vec<String>),
     /// These pieces, then the connection breaks.
     Break(Vec<String>),
+    /// This code with this body in protobuf, and then the end, or nothing for ever.
+    Protobuf { code: u16, body: Vec<u8>, ends: bool },
 }
 
 #[derive(Clone, Default)]
 pub(super) struct Script {
     answers: Arc<Mutex<VecDeque<Answer>>>,
     asked: Arc<Mutex<Vec<String>>>,
+    /// The encodings that each call takes.
+    pub(super) accepted: Arc<Mutex<Vec<String>>>,
     /// Whether what is late is sent.
     pub(super) go: Arc<AtomicBool>,
 }
 
-async fn answer(State(script): State<Script>, uri: Uri) -> Response {
+async fn answer(State(script): State<Script>, uri: Uri, headers: HeaderMap) -> Response {
     script.asked.lock().unwrap().push(uri.to_string());
+    let accepted = headers.get(ACCEPT).map(|accepted| accepted.to_str().unwrap().to_owned());
+    script.accepted.lock().unwrap().push(accepted.unwrap_or_default());
     let next = script.answers.lock().unwrap().pop_front().unwrap_or(Answer::Hang(Vec::new()));
     let (pieces, end) = match next {
         Answer::Refuse(code) => {
@@ -55,6 +64,13 @@ async fn answer(State(script): State<Script>, uri: Uri) -> Response {
             (pieces, uri.query().is_some_and(|query| query.contains("watch=")).then_some(false))
         }
         Answer::Break(pieces) => (pieces, Some(true)),
+        Answer::Protobuf { code, body, ends } => {
+            let sent = futures::stream::iter([Ok::<_, std::io::Error>(Bytes::from(body))]);
+            let body =
+                if ends { Body::from_stream(sent) } else { Body::from_stream(sent.chain(futures::stream::pending())) };
+            let kind = "application/vnd.kubernetes.protobuf;stream=watch";
+            return Response::builder().status(code).header(CONTENT_TYPE, kind).body(body).unwrap();
+        }
     };
     let sent = futures::stream::iter(pieces.into_iter().map(|p| Ok::<_, std::io::Error>(Bytes::from(p))));
     let tail = futures::stream::unfold(end, |end| async move {
@@ -68,7 +84,7 @@ async fn answer(State(script): State<Script>, uri: Uri) -> Response {
             Some(false) => std::future::pending().await,
         }
     });
-    Response::new(Body::from_stream(futures::StreamExt::chain(sent, tail)))
+    Response::new(Body::from_stream(sent.chain(tail)))
 }
 
 /// A watch against a scripted server.
@@ -462,12 +478,16 @@ impl Watched for Spare {
     const PATH: &'static str = Nodes::PATH;
     const OPTIONAL: bool = true;
 
-    fn item(decoder: &mut Decoder, bytes: &[u8]) -> ReadObject<Node> {
-        Nodes::item(decoder, bytes)
+    fn message() -> Type {
+        Nodes::message()
     }
 
-    fn frame(decoder: &mut Decoder, line: &[u8]) -> Frame<Node> {
-        Nodes::frame(decoder, line)
+    fn item(decoder: &mut Decoder, item: Encoded<'_>) -> ReadObject<Node> {
+        Nodes::item(decoder, item)
+    }
+
+    fn frame(decoder: &mut Decoder, event: Encoded<'_>) -> Frame<Node> {
+        Nodes::frame(decoder, event)
     }
 }
 

@@ -22,10 +22,44 @@ const CREATORS: usize = 64;
 const STEP: usize = 10_000;
 const BUFFER: usize = 1 << 18;
 
+/// An encoding of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Encoding {
+    Json,
+    Protobuf,
+}
+
+impl Encoding {
+    pub(super) const ALL: [Self; 2] = [Self::Json, Self::Protobuf];
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Json => "JSON",
+            Self::Protobuf => "protobuf",
+        }
+    }
+
+    const fn accept(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::Protobuf => "application/vnd.kubernetes.protobuf",
+        }
+    }
+}
+
+/// A reading of the list of all pods.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct BareList {
+    pub(super) encoding: Encoding,
+    pub(super) seconds: f64,
+    /// Bytes per pod.
+    pub(super) each: usize,
+}
+
 impl Bench {
     /// Creates the bound pods, straight onto their nodes.
     pub(super) fn fill(&mut self) -> Result<()> {
-        let (count, nodes) = (self.options.bound, self.options.nodes);
+        let (count, nodes, padding) = (self.options.bound, self.options.nodes, self.options.padding);
         let path = format!("/api/v1/namespaces/{BOUND}/pods");
         let made = AtomicUsize::new(0);
         let began = Instant::now();
@@ -33,7 +67,7 @@ impl Bench {
             if self.options.stop.is_raised() {
                 bail!("interrupted");
             }
-            self.cluster.plane.api.post(&path, &bound(index, nodes))?;
+            self.cluster.plane.api.post(&path, &bound(index, nodes, padding))?;
             match made.fetch_add(1, Ordering::Relaxed) + 1 {
                 done if done % STEP == 0 || done == count => {
                     progress(&format!("{done} of {count} bound pods made in {} s", began.elapsed().as_secs()))
@@ -43,23 +77,28 @@ impl Bench {
         })
     }
 
-    /// Reads the list of all pods once, as JSON over one connection, and throws it away: what no start can do without.
-    pub(super) fn read_bare_list(&mut self) -> Result<()> {
-        self.calm()?;
-        let began = Instant::now();
-        let mut list = self.cluster.plane.api.stream("/api/v1/pods", "application/json")?;
-        let mut buffer = vec![0; BUFFER];
-        let mut bytes = 0;
-        loop {
-            match list.read(&mut buffer)? {
-                0 => break,
-                read => bytes += read,
+    /// Reads the list of all pods once in each encoding, over one connection, and throws it away: what no start can do without.
+    pub(super) fn read_bare_lists(&mut self) -> Result<()> {
+        for encoding in Encoding::ALL {
+            self.calm()?;
+            let began = Instant::now();
+            let mut list = self.cluster.plane.api.stream("/api/v1/pods", encoding.accept())?;
+            let mut buffer = vec![0; BUFFER];
+            let mut bytes = 0;
+            loop {
+                match list.read(&mut buffer)? {
+                    0 => break,
+                    read => bytes += read,
+                }
             }
+            let seconds = began.elapsed().as_secs_f64();
+            let each = bytes / self.options.bound.max(1);
+            let (name, megabytes) = (encoding.name(), bytes as f64 / 1e6);
+            progress(&format!(
+                "the bare list in {name}: {megabytes:.1} MB read in {seconds:.2} s, {each} bytes per pod"
+            ))?;
+            self.bare_lists.push(BareList { encoding, seconds, each });
         }
-        let seconds = began.elapsed().as_secs_f64();
-        let each = bytes / self.options.bound.max(1);
-        progress(&format!("the bare list: {:.1} MB read in {seconds:.2} s, {each} bytes per pod", bytes as f64 / 1e6))?;
-        self.bare_lists.push((seconds, each));
         Ok(())
     }
 

@@ -34,6 +34,7 @@ use std::io::{self, Write};
 use anyhow::{Context, Result, bail};
 
 use cluster::Cluster;
+use cold_start::BareList;
 pub use contestant::Contestant;
 use faults::FaultFigures;
 use figures::Record;
@@ -51,8 +52,8 @@ struct Bench {
     failures: Vec<String>,
     /// What came of each fault of an extender.
     faults: Vec<FaultFigures>,
-    /// Each reading of the bare list: seconds, and bytes per pod.
-    bare_lists: Vec<(f64, usize)>,
+    /// Each reading of the bare list.
+    bare_lists: Vec<BareList>,
 }
 
 /// Runs the whole benchmark, ends all that it started, and prints the tables; what was measured before an error or
@@ -112,7 +113,7 @@ impl Bench {
         if self.options.runs_cold_start() {
             self.fill()?;
             for repeat in 1..=self.options.repeats {
-                self.read_bare_list()?;
+                self.read_bare_lists()?;
                 let mut contestants: Vec<_> = self.options.cold_start_contestants().collect();
                 order.shuffle(&mut contestants);
                 for contestant in contestants {

@@ -18,6 +18,7 @@ pub const USAGE: &str = "usage: berth-bench-e2e [OPTION VALUE]...
   --contestants L   of berth,kube-scheduler,null (default all)
   --workloads L     of race,backlog,spread,anti-affinity,affinity,extender,preemption,faults,cold-start (default all)
   --bound N         pods already bound at a cold start (default 150000; 0 leaves it out)
+  --padding N       bytes of environment that each of them has beside its 1.7 KB (default 0)
   --seed N          decides in which order the contestants take turns (default 1)
   --out FILE.md     write the tables there too
   --berth PATH      the operator's binary (default: target/release/berth)";
@@ -123,6 +124,8 @@ pub struct BenchOptions {
     pub workloads: Vec<Workload>,
     /// Pods already bound at a cold start.
     pub bound: usize,
+    /// Bytes of environment that each of them has.
+    pub padding: usize,
     /// Decides in which order the contestants take turns.
     pub seed: u64,
     /// Where to write the tables, beside stdout.
@@ -147,6 +150,7 @@ impl BenchOptions {
             contestants: Contestant::ALL.to_vec(),
             workloads: Workload::ALL.to_vec(),
             bound: 150_000,
+            padding: 0,
             seed: 1,
             out: None,
             stop,
@@ -161,6 +165,7 @@ impl BenchOptions {
                 "--profiles" => options.profiles = number(&option, &value()?, 1)?,
                 "--repeats" => options.repeats = number(&option, &value()?, 1)?,
                 "--bound" => options.bound = number(&option, &value()?, 0)?,
+                "--padding" => options.padding = number(&option, &value()?, 0)?,
                 "--seed" => options.seed = number(&option, &value()?, 0)? as u64,
                 "--contestants" => {
                     let known = Contestant::ALL.map(|contestant| (contestant.key(), contestant));
@@ -237,7 +242,7 @@ impl BenchOptions {
         let contestants: Vec<_> = self.contestants.iter().map(|contestant| contestant.key()).collect();
         let workloads: Vec<_> = self.workloads.iter().map(|workload| workload.key()).collect();
         format!(
-            "make bench-e2e ARGS=\"--nodes {} --pods {} --constrained {} --preemptors {} --profiles {} --repeats {} --contestants {} --workloads {} --bound {} --seed {}\"",
+            "make bench-e2e ARGS=\"--nodes {} --pods {} --constrained {} --preemptors {} --profiles {} --repeats {} --contestants {} --workloads {} --bound {} --padding {} --seed {}\"",
             self.nodes,
             self.pods,
             self.constrained,
@@ -247,6 +252,7 @@ impl BenchOptions {
             contestants.join(","),
             workloads.join(","),
             self.bound,
+            self.padding,
             self.seed
         )
     }
@@ -281,7 +287,7 @@ mod tests {
     #[test]
     fn the_command_line_that_a_report_shows_gives_the_same_options() {
         let options = parse(
-            "--nodes 200 --pods 300 --constrained 100 --preemptors 50 --profiles 8 --contestants null,berth --bound 0 --seed 7",
+            "--nodes 200 --pods 300 --constrained 100 --preemptors 50 --profiles 8 --contestants null,berth --bound 0 --padding 90 --seed 7",
         )
         .unwrap();
         assert_eq!(options.contestants, [Contestant::Berth, Contestant::Null]);

@@ -43,9 +43,13 @@ pub(super) fn waiting(name: &str, scheduler_name: &str, workload: Workload) -> V
 }
 
 /// The `index`-th pod that is bound already, spread evenly over `nodes`. Its name and labels are
-/// those of a Deployment's pod; the API server lists it in about 1.7 KB.
-pub(super) fn bound(index: usize, nodes: usize) -> Value {
+/// those of a Deployment's pod; the API server lists it in about 1.7 KB, and so many bytes of `padding`.
+pub(super) fn bound(index: usize, nodes: usize, padding: usize) -> Value {
     let service = format!("service-{:04}", index / 50);
+    let mut container = container("100m");
+    if padding > 0 {
+        container["env"] = json!([{"name": "PADDING", "value": "x".repeat(padding)}]);
+    }
     json!({
         "apiVersion": "v1",
         "kind": "Pod",
@@ -54,7 +58,7 @@ pub(super) fn bound(index: usize, nodes: usize) -> Value {
             "namespace": BOUND,
             "labels": {"app.kubernetes.io/name": service, "pod-template-hash": "7c9d8b5f6b"},
         },
-        "spec": {"nodeName": node_name(index % nodes), "containers": [container("100m")]},
+        "spec": {"nodeName": node_name(index % nodes), "containers": [container]},
     })
 }
 

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use anyhow::Result;
 
+use super::cold_start::{BareList, Encoding};
 use super::contestant::Contestant;
 use super::faults::{FaultFigures, LASTS, PODS_EACH};
 use super::figures::{Figures, Record};
@@ -66,7 +67,7 @@ const COLD_START: &[Column] = &[
 pub(super) fn markdown(
     options: &BenchOptions,
     records: &[Record],
-    bare_lists: &[(f64, usize)],
+    bare_lists: &[BareList],
     failures: &[String],
     version: &str,
 ) -> Result<String> {
@@ -86,13 +87,16 @@ pub(super) fn markdown(
     section(&mut text, &title, records, Workload::Preemption, &[PREEMPTION])?;
     let title = format!("Cold start with {} bound pods, {} waiting", options.bound, super::cold_start::BACKLOG);
     section(&mut text, &title, records, Workload::ColdStart, &[COLD_START])?;
-    if let Some(bare) = Summary::of(bare_lists.iter().map(|(seconds, _)| *seconds)) {
-        let bytes = bare_lists.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0);
-        writeln!(
-            text,
-            "The bare reading of that list, as JSON over one connection and thrown away: {} s; {bytes} bytes per pod.\n",
-            cell(&bare, bare_lists.len(), 2)
-        )?;
+    for encoding in Encoding::ALL {
+        let read: Vec<&BareList> = bare_lists.iter().filter(|bare| bare.encoding == encoding).collect();
+        if let Some(bare) = Summary::of(read.iter().map(|bare| bare.seconds)) {
+            let bytes = read.iter().map(|bare| bare.each).max().unwrap_or(0);
+            let (name, seconds) = (encoding.name(), cell(&bare, read.len(), 2));
+            writeln!(
+                text,
+                "The bare reading of that list in {name}, over one connection and thrown away: {seconds} s; {bytes} bytes per pod.\n"
+            )?;
+        }
     }
     for Record { workload, contestant, figures } in records.iter().filter(|record| record.figures.events < LEAST_EVENTS)
     {

@@ -143,6 +143,7 @@ impl Model {
                 .map(|(name, value)| (name.to_owned(), value.replace("%3D", "=").replace("%21", "!")))
                 .collect(),
             content_type: content_type.to_owned(),
+            accept: String::new(),
             body: if body.is_null() { String::new() } else { body.to_string() }.into(),
         }
     }

@@ -260,6 +260,7 @@ impl Call {
             path: format!("/api/v1/namespaces/{namespace}/pods/{name}/binding"),
             query: Vec::new(),
             content_type: "application/json".to_owned(),
+            accept: String::new(),
             body: body.to_string().into(),
         }
     }

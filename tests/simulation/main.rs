@@ -24,6 +24,7 @@ mod odd;
 mod operators;
 mod plan;
 mod profiles;
+mod protobuf;
 mod random;
 mod room;
 mod rules;

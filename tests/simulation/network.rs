@@ -2,9 +2,11 @@
 
 use super::model::api::{Answer, Asked, Place};
 use super::model::kinds::Of;
+use super::protobuf;
 use super::random::Random;
 use super::watching::{Luck, Watch};
 use super::world::{Act, World};
+use berth_cluster::proto::Type;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream;
@@ -92,11 +94,14 @@ pub(crate) struct Network {
     left_out: BTreeMap<(usize, Of), usize>,
     /// When the API server was started: watches do not outlive it.
     pub(crate) started: Option<Instant>,
+    /// Whether it answers in protobuf where that is asked for.
+    has_protobuf: bool,
 }
 
 impl Network {
-    pub(crate) fn new(random: Random) -> Self {
+    pub(crate) fn new(random: Random, has_protobuf: bool) -> Self {
         Self {
+            has_protobuf,
             random_of_late: random.fork(1),
             random,
             mix: Mix::default(),
@@ -121,7 +126,7 @@ impl Network {
 
     /// All faults end.
     pub(crate) fn heal(&mut self) {
-        *self = Self::new(self.random.clone());
+        *self = Self::new(self.random.clone(), self.has_protobuf);
     }
 
     pub(crate) fn draw(&mut self, asked: &Asked, now: Instant) -> Drawn {
@@ -280,7 +285,13 @@ impl Link {
             return std::future::pending().await;
         }
         self.world.lock().answered(self.operator, &asked, &answer, began);
-        Ok(respond(&answer))
+        let message = Place::of(&asked.path).and_then(|place| self.message(&asked, place.of));
+        Ok(respond(&message.map_or_else(|| answer.clone(), |of| protobuf::answer(answer.clone(), of))))
+    }
+
+    /// The type of what is asked for, if it is sent in protobuf.
+    fn message(&self, asked: &Asked, of: Of) -> Option<Type> {
+        protobuf::wanted(asked, of).filter(|_| self.world.lock().network.has_protobuf)
     }
 
     /// On the way for so long, and for as long as the operator's connections are silent. False if it was killed: nobody waits any more.
@@ -316,13 +327,14 @@ impl Link {
             return respond(&Answer::status(404, "NotFound", "the server could not find the requested resource"));
         };
         let luck = self.world.lock().network.luck(Instant::now());
-        let watch = Watch::new(self.world.clone(), self.operator, place, asked, luck);
+        let message = self.message(asked, place.of);
+        let watch = Watch::new(self.world.clone(), self.operator, (place, message), asked, luck);
         let frames = stream::unfold(watch, |mut watch| async move {
             let next = watch.next().await?;
             Some((next.map(hyper::body::Frame::data).map_err(BoxError::from), watch))
         });
         Response::builder()
-            .header("content-type", "application/json")
+            .header("content-type", if message.is_some() { protobuf::CONTENT_TYPE } else { "application/json" })
             .body(StreamBody::new(frames).boxed_unsync())
             .unwrap()
     }
@@ -354,6 +366,7 @@ async fn read(request: Request<Body>) -> Result<Asked, BoxError> {
             .map(|(name, value)| (name.to_owned(), decoded(value)))
             .collect(),
         content_type: header("content-type").to_owned(),
+        accept: header("accept").to_owned(),
         body: body.collect_bytes().await?,
     })
 }

@@ -3,7 +3,9 @@
 use super::model::api::{Asked, Place};
 use super::model::store::{Change, Verb};
 use super::model::watch::{Cursor, last_bookmark};
+use super::protobuf;
 use super::world::World;
+use berth_cluster::proto::Type;
 use bytes::Bytes;
 use std::io;
 use std::sync::Arc;
@@ -31,6 +33,8 @@ pub(crate) struct Watch {
     world: Arc<World>,
     operator: usize,
     cursor: Cursor,
+    /// The type of its objects, if they are sent in protobuf.
+    message: Option<Type>,
     luck: Luck,
     opened: Instant,
     ends: Instant,
@@ -57,7 +61,13 @@ enum Looked {
 }
 
 impl Watch {
-    pub(crate) fn new(world: Arc<World>, operator: usize, place: Place, asked: &Asked, luck: Luck) -> Self {
+    pub(crate) fn new(
+        world: Arc<World>,
+        operator: usize,
+        (place, message): (Place, Option<Type>),
+        asked: &Asked,
+        luck: Luck,
+    ) -> Self {
         let now = Instant::now();
         let seconds = asked.query("timeoutSeconds").and_then(|seconds| seconds.parse().ok());
         let ends = now + seconds.map_or(LONGEST, Duration::from_secs);
@@ -65,6 +75,7 @@ impl Watch {
             bookmark: asked.wants_bookmarks().then(|| now + BOOKMARKS),
             last_bookmark: last_bookmark(asked, now, ends),
             cursor: Cursor::new(place, asked),
+            message,
             world,
             operator,
             luck,
@@ -103,7 +114,11 @@ impl Watch {
         }
         if self.luck.cut.is_some_and(|cut| cut <= now) {
             // The last bytes before the connection breaks.
-            let half = Bytes::from_static(b"{\"type\":\"MODIFIED\",\"object\":{\"kind\":\"");
+            let half: &[u8] = match self.message {
+                None => b"{\"type\":\"MODIFIED\",\"object\":{\"kind\":\"",
+                Some(_) => &[0, 0, 1, 0, 0x0a],
+            };
+            let half = Bytes::from_static(half);
             return if std::mem::take(&mut self.luck.torn) { Looked::Bytes(half) } else { Looked::Cut };
         }
         if self.ends <= now || inner.network.started.is_some_and(|started| started > self.opened) {
@@ -130,7 +145,10 @@ impl Watch {
         }
         self.over = taken.over;
         if !taken.lines.is_empty() {
-            return Looked::Bytes(taken.lines.into());
+            let lines = taken.lines;
+            return Looked::Bytes(
+                self.message.map_or_else(|| Bytes::from(lines.clone()), |of| protobuf::events(&lines, of)),
+            );
         }
         if taken.over {
             return Looked::End;

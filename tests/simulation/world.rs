@@ -9,14 +9,15 @@ use super::model::store::Store;
 use super::network::Network;
 use super::operators::Home;
 use super::plan::{ClaimPlan, NodePlan, Plan, Step};
+use super::protobuf;
 use super::random::Random;
 use super::rules::Rules;
 use super::steady::Steady;
 use super::trace::Trace;
+use super::victims::Victims;
 use berth::operator::Inside;
-use berth_core::model::Str;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -129,8 +130,7 @@ pub(crate) struct Inner {
     pub(crate) shared: Option<usize>,
     /// Profiles that were deleted for good.
     pub(crate) gone_profiles: Vec<usize>,
-    /// The pods that the ledger of a process has had evicted.
-    pub(crate) victims: BTreeMap<usize, BTreeSet<Str>>,
+    pub(crate) victims: Victims,
     /// When a pod last moved.
     pub(crate) moved_at: Instant,
     /// Pods that wait, by uid, with each node that has room for them, and since when.
@@ -162,7 +162,7 @@ impl World {
         let mut inner = Inner {
             store: Store::new(),
             facts: Facts::default(),
-            network: Network::new(random.fork(2)),
+            network: Network::new(random.fork(2), protobuf::draw(plan.seed)),
             extenders: Extenders::new(random.fork(7)),
             rules: Rules::of(&plan),
             trace: Trace::new(began, keep_trace),
@@ -176,7 +176,7 @@ impl World {
             foreign_until: None,
             shared: plan.shared,
             gone_profiles: Vec::new(),
-            victims: BTreeMap::new(),
+            victims: Victims::default(),
             moved_at: began,
             has_room_since: BTreeMap::new(),
             steady: Steady::default(),
@@ -313,6 +313,7 @@ impl Inner {
         }
         if self.operators[operator].connected && asked.method == "POST" && asked.path.ends_with("/events") {
             self.is_true(operator, asked);
+            self.went_for(operator, asked);
         }
         let Self { rules, facts, operators, trace, .. } = self;
         if operators[operator].connected {

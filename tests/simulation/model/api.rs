@@ -19,6 +19,7 @@ pub(crate) struct Asked {
     pub(crate) path: String,
     pub(crate) query: Vec<(String, String)>,
     pub(crate) content_type: String,
+    pub(crate) accept: String,
     pub(crate) body: Bytes,
 }
 

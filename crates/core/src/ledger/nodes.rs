@@ -5,8 +5,10 @@ use super::scalars::{ScalarColumns, ScalarId, add_up};
 use super::touched::TouchedRows;
 use super::{Change, Ledger, NodeAspects, PlacedPod};
 use crate::limits::{GHOST_ROWS, LARGEST_SUM};
-use crate::model::{AvoidedController, HostPort, Image, Labels, Node, Pressure, Requests, Str, Taint, Usage};
+use crate::model::{AvoidedController, HostPort, Labels, Node, Pressure, Requests, Str, Taint, Usage};
+use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
 /// One row a node, one column a fact.
@@ -34,7 +36,8 @@ pub struct NodeTable {
     pub(crate) unschedulable: Vec<bool>,
     /// Whether there is any taint: spares a look at the taints themselves on most nodes.
     pub(crate) tainted: Vec<bool>,
-    images: Vec<Vec<Image>>,
+    /// What the images that the node reports hash to: they are kept in the table of images, by number, and the names of 50 images are 4 KB.
+    images: Vec<u64>,
     pub(crate) declared_features: Vec<Arc<[Str]>>,
     pub(crate) pressure: Vec<Pressure>,
     pub(crate) avoids: Vec<Arc<[AvoidedController]>>,
@@ -221,7 +224,7 @@ impl NodeTable {
         self.uid.push(Str::default());
         self.labels.push(Labels::none());
         self.taints.push(Arc::default());
-        self.images.push(Vec::new());
+        self.images.push(0);
         self.declared_features.push(Arc::default());
         self.pressure.push(Pressure::default());
         self.avoids.push(Arc::default());
@@ -351,7 +354,7 @@ impl NodeTable {
         self.taints[i] = object.taints.clone();
         self.tainted[i] = !object.taints.is_empty();
         self.unschedulable[i] = object.unschedulable;
-        self.images[i].clone_from(&object.images);
+        self.images[i] = FxBuildHasher.hash_one(&object.images);
         self.declared_features[i] = object.declared_features.clone();
         self.pressure[i] = object.pressure;
         self.avoids[i] = object.avoids.clone();
@@ -415,7 +418,7 @@ impl NodeTable {
             (self.labels[i] != object.labels, NodeAspects::LABELS),
             (self.taints[i] != object.taints || (was_cordoned && !is_cordoned), NodeAspects::TAINTS),
             (!was_cordoned && is_cordoned, NodeAspects::CORDONED),
-            (self.images[i] != object.images, NodeAspects::IMAGES),
+            (self.images[i] != FxBuildHasher.hash_one(&object.images), NodeAspects::IMAGES),
             (features, NodeAspects::DECLARED),
             (self.pressure[i] != object.pressure, NodeAspects::DECLARED),
             (self.avoids[i] != object.avoids, NodeAspects::DECLARED),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 pub const HOSTNAME: &str = "kubernetes.io/hostname";
 pub const ZONE: &str = "topology.kubernetes.io/zone";
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Image {
     /// All names of the image, as the node reports them.
     pub names: Vec<Str>,

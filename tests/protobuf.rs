@@ -5,11 +5,12 @@
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use berth_cluster::decode::Decoder;
-use berth_cluster::proto::{Encoded, Type};
+use berth_cluster::proto::{Encoded, Kind, Type};
+use berth_cluster::slim::known::{POD, Shape, Use};
 use berth_cluster::watch::KINDS;
 use berth_lab::Upstream;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -65,6 +66,36 @@ fn objects_are_the_same_in_both_encodings() {
         let (all, good) = seen.get(kind.name).copied().unwrap_or_default();
         assert!(good * 3 > all && all > 0, "{}: of {all} only {good} decode", kind.name);
     }
+}
+
+/// A field that is known and not in the table would have its kind read in JSON, for nothing.
+#[test]
+fn each_known_field_has_a_number() {
+    fn check(shape: &'static Shape) {
+        let mut names: BTreeSet<&str> = BTreeSet::new();
+        // Those of inline messages are its own in JSON.
+        let mut messages =
+            vec![Type::named(shape.name).unwrap_or_else(|| panic!("the table has no {}", shape.name)).message()];
+        while let Some(message) = messages.pop() {
+            for (_, field) in message.fields() {
+                names.insert(field.name);
+                if let Kind::Message(inner) = field.kind
+                    && field.is_inline()
+                {
+                    messages.push(inner.message());
+                }
+            }
+        }
+        for (name, usage) in shape.fields {
+            // An object's kind is in its envelope.
+            let is_in_the_envelope = shape.name == "Pod" && matches!(*name, "kind" | "apiVersion");
+            assert!(names.contains(name) || is_in_the_envelope, "{}.{name} has no number", shape.name);
+            if let Use::Into(inner) = usage {
+                check(inner);
+            }
+        }
+    }
+    check(&POD);
 }
 
 #[test]

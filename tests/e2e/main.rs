@@ -30,6 +30,7 @@ mod commands;
 mod crash;
 mod debug;
 mod diff;
+mod encodings;
 mod explain;
 mod extenders;
 mod foreign;

@@ -2,7 +2,8 @@
 
 use super::fields::{Field, Kind, Many, Message, Type};
 use super::wire::{Reader, Wire, WireError, bytes_of, field_of, number_of};
-use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::{SignedDuration, Timestamp};
 use serde::de::value::{BorrowedStrDeserializer, BytesDeserializer};
 use serde::de::{DeserializeSeed, Deserializer, Error, IntoDeserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, forward_to_deserialize_any};
@@ -87,14 +88,22 @@ fn text<'de, V: Visitor<'de>>(bytes: &'de [u8], visitor: V) -> Result<V::Value, 
     visitor.visit_string(text)
 }
 
+const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
+
 /// A time in RFC 3339, of whole seconds as in JSON; the zero one is `null`.
 fn time<'de, V: Visitor<'de>>(bytes: &[u8], visitor: V) -> Result<V::Value, ReadError> {
     if bytes.is_empty() {
         return visitor.visit_unit();
     }
     let seconds = number_of(bytes, 1)?.cast_signed();
-    let time = Timestamp::from_second(seconds).map_err(|error| ReadError(error.to_string()))?;
-    visitor.visit_string(time.to_string())
+    // Protobuf takes times that RFC 3339 has no text for. Whoever reads that field sees that it is none; the object reads on.
+    let text = match (Timestamp::from_second(seconds), EPOCH.checked_add(SignedDuration::from_secs(seconds))) {
+        (Ok(time), _) => time.to_string(),
+        // The last hours of the year 9999, which are "never" to many.
+        (_, Ok(time)) if time.year() >= 0 => format!("{time}Z"),
+        _ => format!("{seconds} s after 1970"),
+    };
+    visitor.visit_string(text)
 }
 
 fn int_or_string<'de, V: Visitor<'de>>(bytes: &'de [u8], visitor: V) -> Result<V::Value, ReadError> {

@@ -5,7 +5,7 @@ pub enum WireError {
     Cut,
     #[error("a number of more than ten bytes")]
     LongNumber,
-    #[error("wire type {0}, which no published object has")]
+    #[error("wire type {0}, which ended or was never begun")]
     WireType(u8),
     #[error("a value of another wire type than its field has")]
     OtherType,
@@ -18,20 +18,22 @@ pub enum WireError {
 pub enum Wire<'a> {
     Number(u64),
     Bytes(&'a [u8]),
+    /// One of four or eight bytes, which no published type has.
+    Fixed,
 }
 
 impl<'a> Wire<'a> {
     pub const fn number(self) -> Result<u64, WireError> {
         match self {
             Self::Number(number) => Ok(number),
-            Self::Bytes(_) => Err(WireError::OtherType),
+            Self::Bytes(_) | Self::Fixed => Err(WireError::OtherType),
         }
     }
 
     pub const fn bytes(self) -> Result<&'a [u8], WireError> {
         match self {
             Self::Bytes(bytes) => Ok(bytes),
-            Self::Number(_) => Err(WireError::OtherType),
+            Self::Number(_) | Self::Fixed => Err(WireError::OtherType),
         }
     }
 
@@ -42,19 +44,21 @@ impl<'a> Wire<'a> {
 }
 
 /// Reads a message field by field. Wire types are those of <https://protobuf.dev/programming-guides/encoding/>; of them
-/// Kubernetes uses numbers and bytes alone.
+/// Kubernetes uses numbers and bytes alone; others are skipped.
 #[derive(Debug, Clone, Copy)]
 pub struct Reader<'a>(pub &'a [u8]);
 
 const NUMBER: u8 = 0;
+const EIGHT_BYTES: u8 = 1;
 const BYTES: u8 = 2;
+const FOUR_BYTES: u8 = 5;
 
 /// The size up to which an object is taken, in bytes: many times what etcd stores in one.
 pub const LARGEST: usize = 64 << 20;
 
 /// A field number has 29 bits; a larger one is of no field that we know.
 fn number_in(tag: u64) -> u32 {
-    u32::try_from(tag >> 3).unwrap_or(u32::MAX)
+    u32::try_from(tag >> 3).ok().filter(|number| *number < 1 << 29).unwrap_or(u32::MAX)
 }
 
 impl<'a> Reader<'a> {
@@ -68,13 +72,19 @@ impl<'a> Reader<'a> {
             NUMBER => Wire::Number(self.number()?),
             BYTES => {
                 let length = usize::try_from(self.number()?).map_err(|_| WireError::Cut)?;
-                let (bytes, rest) = self.0.split_at_checked(length).ok_or(WireError::Cut)?;
-                self.0 = rest;
-                Wire::Bytes(bytes)
+                Wire::Bytes(self.bytes(length)?)
             }
+            EIGHT_BYTES => self.bytes(8).map(|_| Wire::Fixed)?,
+            FOUR_BYTES => self.bytes(4).map(|_| Wire::Fixed)?,
             other => return Err(WireError::WireType(other)),
         };
         Ok(Some((number_in(tag), value)))
+    }
+
+    fn bytes(&mut self, length: usize) -> Result<&'a [u8], WireError> {
+        let (bytes, rest) = self.0.split_at_checked(length).ok_or(WireError::Cut)?;
+        self.0 = rest;
+        Ok(bytes)
     }
 
     /// The number of the next field and the size of its value. A value that is no message has no size in front of it: such fields are an error.
@@ -155,6 +165,10 @@ mod tests {
         assert_eq!(reader.next_if(2), Ok(Some(Wire::Bytes(b"hi"))));
         assert_eq!(reader.field(), Ok(Some((3, Wire::Number(u64::MAX)))), "minus one");
         assert_eq!(reader.field(), Ok(None));
+        let mut reader = Reader(&[0x0d, 1, 2, 3, 4, 0x11, 1, 2, 3, 4, 5, 6, 7, 8, 0x18, 7]);
+        assert_eq!(reader.field(), Ok(Some((1, Wire::Fixed))));
+        assert_eq!(reader.field(), Ok(Some((2, Wire::Fixed))));
+        assert_eq!(reader.field(), Ok(Some((3, Wire::Number(7)))));
     }
 
     #[test]
@@ -164,7 +178,8 @@ mod tests {
             (&[0x12, 5, b'a'], WireError::Cut),
             (&[0x12, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01], WireError::Cut),
             (&[0x80; 11], WireError::LongNumber),
-            (&[0x0d, 0, 0, 0, 0], WireError::WireType(5)),
+            (&[0x0d, 0, 0, 0], WireError::Cut),
+            (&[0x0b], WireError::WireType(3)),
         ] {
             assert_eq!(Reader(bytes).field(), Err(error), "{bytes:?}");
         }

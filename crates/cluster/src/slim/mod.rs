@@ -21,7 +21,7 @@ pub mod unknown;
 pub use objects::*;
 pub use text::*;
 
-use crate::proto::{Encoded, Type, Value};
+use crate::proto::{Encoded, Type, Value, names_in};
 use path::path_at;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
@@ -86,7 +86,7 @@ where
 /// An object whose metadata was read, whatever the rest is like.
 #[derive(Debug, Clone)]
 pub struct Slim<'a, S, T> {
-    /// Only the names if the object is bad, and nothing if it is no JSON.
+    /// Only the names if the object is bad, and nothing if it is no object at all.
     pub metadata: SlimMeta<'a>,
     pub parts: Result<Parts<'a, S, T>, FieldError>,
     /// Paths of fields that this version does not know, in the order met; noted for pending pods only. One that came without its name has
@@ -101,16 +101,19 @@ where
 {
     /// Reads an object as it came. `room` is for its JSON, where that is needed to say what is wrong with it.
     pub fn read_encoded(object: Encoded<'a>, kind: Type, room: &'a OnceCell<Vec<u8>>) -> Self {
-        let error = match object {
+        let bytes = match object {
             Encoded::Json(json) => return Self::read(json),
-            Encoded::Protobuf(bytes) => match Parts::deserialize(Value::object(bytes, kind)) {
-                Ok(parts) => return Self::from(parts),
-                Err(error) => error,
-            },
+            Encoded::Protobuf(bytes) => bytes,
+        };
+        let error = match Parts::deserialize(Value::object(bytes, kind)) {
+            Ok(parts) => return Self::from(parts),
+            Err(error) => error,
         };
         let Ok(json) = object.json(kind) else {
+            let [name, namespace, uid, resource_version] = names_in(bytes).map(Text::from);
+            let metadata = SlimMeta { name, namespace, uid, resource_version, ..SlimMeta::default() };
             let parts = Err(FieldError { field: String::new(), message: error.to_string() });
-            return Self { metadata: SlimMeta::default(), parts, unknown: Vec::new() };
+            return Self { metadata, parts, unknown: Vec::new() };
         };
         Self::read(room.get_or_init(|| json.into_owned()))
     }

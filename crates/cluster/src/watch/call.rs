@@ -50,8 +50,10 @@ pub enum CallError {
     #[error("nothing came for {limit:?}")]
     Silent { limit: Duration },
     /// An object has a field that is to be named, and came as a number.
-    #[error("an object has a field that protobuf does not name: this kind is read in JSON from now on")]
-    Unnamed,
+    #[error(
+        "{namespace}/{name} has the field {field}, which is newer than our table of protobuf's fields: {plural} are read in JSON from now on"
+    )]
+    Unnamed { plural: &'static str, namespace: String, name: String, field: String },
 }
 
 fn hint(code: u16, verb: &str, plural: &str) -> String {

@@ -18,8 +18,8 @@ pub struct ReadObject<T> {
     pub(super) resource_version: String,
     /// The object, or why it does not decode.
     pub(super) object: Result<T, DecodeError>,
-    /// Whether it has a field that is to be named and came as a number.
-    pub(super) unnamed: bool,
+    /// The path of a field that is to be named and came as a number.
+    pub(super) unnamed: Option<String>,
 }
 
 /// One event of a watch as it is on the wire.
@@ -37,7 +37,7 @@ pub enum Frame<T> {
     },
     /// The server ends the watch; `code` is the HTTP status it would have answered with.
     Error { code: u16, message: String },
-    /// The line is no event at all.
+    /// It is no event at all.
     Unreadable(FieldError),
 }
 
@@ -195,7 +195,7 @@ pub(super) fn read_object<'a, S, T, O>(
         uid: slim.metadata.uid.to_string(),
     };
     // No field has such a name: see `Slim::unknown`.
-    let unnamed = slim.unknown.iter().any(|path| path.contains('#'));
+    let unnamed = slim.unknown.iter().find(|path| path.contains('#')).cloned();
     ReadObject { key, resource_version: slim.metadata.resource_version.to_string(), object: decode(slim), unnamed }
 }
 

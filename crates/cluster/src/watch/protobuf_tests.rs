@@ -131,6 +131,75 @@ async fn a_server_without_protobuf_is_read_in_json() {
     assert_eq!(accepted(&bench)[0], BOTH);
 }
 
+/// Something before the server may be strict about what is accepted.
+#[tokio::test]
+async fn a_server_that_does_not_take_protobuf_is_asked_for_json() {
+    for code in [406, 415] {
+        let items = json!({"metadata": {"resourceVersion": "5"}, "items": [pod("a", 4)]});
+        let mut bench =
+            start::<Pods>(listed(), vec![Answer::Refuse(code), Answer::Send(vec![items.to_string()])]).await;
+        assert_eq!(bench.next(4).await, ["begin", "begin", "item a", "synced"]);
+        assert_eq!(accepted(&bench)[..2], [BOTH, "application/json"]);
+    }
+}
+
+/// A time that has no text is one of its field alone: the object is there, and goes when it is deleted.
+#[tokio::test]
+async fn a_time_beyond_all_calendars_hides_no_object() {
+    let odd = |name: &str, version| {
+        let mut pod = pod_message(name, version);
+        let mut status = Vec::new();
+        // 2⁶² seconds after 1970 in `startTime`.
+        put_bytes(&mut status, 7, &[0x08, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x40]);
+        put_bytes(&mut pod, 3, &status);
+        pod
+    };
+    let followed = [event("ADDED", &odd("b", 6)), event("DELETED", &odd("b", 7))];
+    let mut bench = start::<Pods>(listed(), vec![whole(vec![odd("a", 4)]), events(&followed, false)]).await;
+    assert_eq!(bench.next(5).await, ["begin", "item a", "synced", "apply b", "delete ns/b uid-b"]);
+}
+
+/// Whatever cannot be read of an object, its names can.
+#[tokio::test]
+async fn an_object_that_cannot_be_read_at_all_has_its_names() {
+    let broken = |version| {
+        let mut pod = pod_message("a", version);
+        // A spec whose first field breaks off.
+        put_bytes(&mut pod, 2, &[0x0a, 0x7f]);
+        pod
+    };
+    let followed = [event("MODIFIED", &broken(6)), event("DELETED", &broken(7))];
+    let mut bench = start::<Pods>(listed(), vec![whole(vec![broken(4)]), events(&followed, false)]).await;
+    let told = bench.next(5).await;
+    assert!(told[1].starts_with("bad ns/a") && told[3].starts_with("bad ns/a"), "{told:?}");
+    assert_eq!(told[4], "delete ns/a uid-a");
+}
+
+/// What was found in one page counts, however the next ones fail.
+#[tokio::test]
+async fn a_field_without_a_name_in_a_page_before_one_that_fails() {
+    let page = |pods, token| body(&list(&json!({"resourceVersion": "5", "continue": token}), pods));
+    let first = Answer::Protobuf { code: 200, body: page(vec![newer_pod("a", 4)], "next"), ends: true };
+    let items = json!({"metadata": {"resourceVersion": "5"}, "items": [pod("a", 4)]});
+    let options = WatchOptions { initial: InitialRead::Pages, ..quick() };
+    let mut bench =
+        start::<Pods>(options, vec![first, Answer::Refuse(503), Answer::Send(vec![items.to_string()])]).await;
+    assert_eq!(bench.next(4).await, ["begin", "begin", "item a", "synced"]);
+    assert_eq!(accepted(&bench)[..3], [BOTH, BOTH, "application/json"]);
+}
+
+#[tokio::test]
+async fn a_streaming_list_with_a_field_without_a_name_is_read_in_json() {
+    let end = json!({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "5",
+        "annotations": {"k8s.io/initial-events-end": "true"}}}});
+    let again = format!("{}\n{end}\n", json!({"type": "ADDED", "object": pod("a", 4)}));
+    let mut bench =
+        start::<Pods>(quick(), vec![events(&[event("ADDED", &newer_pod("a", 4))], false), Answer::Hang(vec![again])])
+            .await;
+    assert_eq!(bench.next(4).await, ["begin", "begin", "item a", "synced"]);
+    assert_eq!(accepted(&bench)[..2], [BOTH, "application/json"]);
+}
+
 #[tokio::test]
 async fn a_refusal_in_protobuf_is_read() {
     let refusal = |code, reason: &str| {

@@ -33,7 +33,7 @@ pub async fn run<W: Watched>(
     sink: impl FnMut(WatchEvent<W::Object>) + Send,
     observer: Option<Arc<dyn RawObserver<W::Object>>>,
 ) {
-    let form = options.initial;
+    let (form, encoding) = (options.initial, options.encoding);
     let mut watch = Watch::<W, _> {
         client,
         options,
@@ -43,7 +43,7 @@ pub async fn run<W: Watched>(
         decoder: W::decoder(),
         form,
         taken: form,
-        encoding: Encoding::Protobuf,
+        encoding,
         version: None,
         began: None,
         failures: 0,
@@ -168,7 +168,12 @@ impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
         tracing::warn!(resource = W::PLURAL, reading, form = self.form.as_str(), %error, "watch interrupted");
         match error {
             CallError::Gone => self.version = None,
-            CallError::Unnamed => {
+            CallError::Unnamed { .. } => {
+                self.encoding = Encoding::Json;
+                return;
+            }
+            // Neither is our order of preference what something before the server may be strict about.
+            CallError::Refused { code: 406 | 415, .. } if self.encoding == Encoding::Protobuf => {
                 self.encoding = Encoding::Json;
                 return;
             }
@@ -220,23 +225,21 @@ impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
     async fn list(&mut self, limit: Option<u32>) -> Result<(), CallError> {
         let (client, silence) = (self.client.clone(), self.options.list_silence);
         let form = Form { limit, at: None, encoding: self.encoding, silence };
-        let mut unnamed = false;
+        let mut taken = Ok(());
         let item = |item: Encoded<'_>| {
-            if !unnamed {
-                unnamed = self.item(item).is_err();
+            if taken.is_ok() {
+                taken = self.item(item);
             }
         };
-        let version = pages::<W>(&client, form, item).await?;
-        if unnamed {
-            return Err(CallError::Unnamed);
-        }
-        self.synced(version);
+        let read = pages::<W>(&client, form, item).await;
+        taken?;
+        self.synced(read?);
         Ok(())
     }
 
     fn item(&mut self, item: Encoded<'_>) -> Result<(), CallError> {
         let read = W::item(&mut self.decoder, item);
-        named(item, &read)?;
+        self.named(&read)?;
         self.stats.change(&read.resource_version);
         self.stats.shown().present(&read.key.uid, &read.resource_version, read.object.is_ok());
         self.present(read, true, || item.json(W::message()).ok());
@@ -274,7 +277,7 @@ impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
             };
             match W::frame(&mut self.decoder, event) {
                 Frame::Present(mut read) => {
-                    named(event, &read)?;
+                    self.named(&read)?;
                     let version = std::mem::take(&mut read.resource_version);
                     self.stats.change(&version);
                     self.stats.shown().present(&read.key.uid, &version, read.object.is_ok());
@@ -301,6 +304,17 @@ impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
                     self.bad(BadObject { field, message, ..BadObject::default() });
                 }
             }
+        }
+    }
+
+    /// Protobuf has no name for a field that is newer than our table. Asked for JSON, a server that sends protobuf all the same has the last word.
+    fn named(&self, read: &ReadObject<W::Object>) -> Result<(), CallError> {
+        match &read.unnamed {
+            Some(field) if self.encoding == Encoding::Protobuf => {
+                let (namespace, name) = (read.key.namespace.clone(), read.key.name.clone());
+                Err(CallError::Unnamed { plural: W::PLURAL, namespace, name, field: field.clone() })
+            }
+            _ => Ok(()),
         }
     }
 
@@ -350,10 +364,4 @@ impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
         }
         (self.sink)(event);
     }
-}
-
-/// An object in protobuf may have fields that have no name there.
-fn named<O>(object: Encoded<'_>, read: &ReadObject<O>) -> Result<(), CallError> {
-    let is_named = !read.unnamed || matches!(object, Encoded::Json(_));
-    if is_named { Ok(()) } else { Err(CallError::Unnamed) }
 }

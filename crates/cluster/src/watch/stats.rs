@@ -161,7 +161,7 @@ impl WatchStats {
         let counter = match error {
             CallError::Gone => &mut errors.gone,
             // The API server has no names where we need some.
-            CallError::Refused { .. } | CallError::Unnamed => &mut errors.refused,
+            CallError::Refused { .. } | CallError::Unnamed { .. } => &mut errors.refused,
             CallError::Api { .. } => &mut errors.api,
             CallError::Connection { .. } | CallError::Cut => &mut errors.connection,
             CallError::Silent { .. } => &mut errors.silent,

@@ -37,7 +37,7 @@ impl<'de: 'a, 'a> serde::Deserialize<'de> for Members<'a> {
 #[serde(transparent)]
 struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// The form of an object that is sent. Unknown fields and the order of fields are kept.
+/// The form of an object that is sent. Unknown fields and the order of fields are kept; what a watch reads in protobuf has none that are unknown.
 pub fn sent_form(raw: &[u8]) -> Result<Bytes, serde_json::Error> {
     let members: Members<'_> = serde_json::from_slice(raw)?;
     let mut out = Vec::with_capacity(raw.len());

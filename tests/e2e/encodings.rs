@@ -21,7 +21,7 @@ struct Reads {
     client: kube::Client,
     encoding: Encoding,
     seen: Seen,
-    reads: JoinSet<()>,
+    tasks: JoinSet<()>,
 }
 
 impl KindVisitor for Reads {
@@ -41,7 +41,7 @@ impl KindVisitor for Reads {
         };
         let options = WatchOptions { encoding: self.encoding, ..WatchOptions::default() };
         let client = self.client.clone();
-        self.reads.spawn(watch::run::<K>(client, options, Arc::default(), Orders::default(), cancel, sink, None));
+        self.tasks.spawn(watch::run::<K>(client, options, Arc::default(), Orders::default(), cancel, sink, None));
     }
 }
 
@@ -51,9 +51,9 @@ fn read(encoding: Encoding) -> (Vec<String>, BTreeSet<&'static str>) {
     let seen = runtime.block_on(async {
         let config = client::configure_for(Some(&shared().plane.kubeconfig), None).await.unwrap();
         let (client, _) = client::reader(config).await.unwrap();
-        let mut reads = Reads { client, encoding, seen: Seen::default(), reads: JoinSet::new() };
+        let mut reads = Reads { client, encoding, seen: Seen::default(), tasks: JoinSet::new() };
         watch::visit_kinds(&mut reads);
-        while reads.reads.join_next().await.is_some() {}
+        while reads.tasks.join_next().await.is_some() {}
         reads.seen
     });
     let seen = seen.lock().unwrap();

@@ -172,7 +172,7 @@ impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
                 self.encoding = Encoding::Json;
                 return;
             }
-            // Neither is our order of preference what something before the server may be strict about.
+            // A gateway before the server may refuse an Accept that it does not know.
             CallError::Refused { code: 406 | 415, .. } if self.encoding == Encoding::Protobuf => {
                 self.encoding = Encoding::Json;
                 return;

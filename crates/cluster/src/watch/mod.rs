@@ -13,6 +13,8 @@
 
 mod barrier;
 mod call;
+#[cfg(test)]
+mod cost_tests;
 mod drift;
 mod feed;
 mod frame;

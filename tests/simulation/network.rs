@@ -286,7 +286,10 @@ impl Link {
         }
         self.world.lock().answered(self.operator, &asked, &answer, began);
         let message = Place::of(&asked.path).and_then(|place| self.message(&asked, place.of));
-        Ok(respond(&message.map_or_else(|| answer.clone(), |of| protobuf::answer(answer.clone(), of))))
+        Ok(respond(&match message {
+            Some(of) => protobuf::answer(answer, of),
+            None => answer,
+        }))
     }
 
     /// The type of what is asked for, if it is sent in protobuf.

@@ -93,6 +93,9 @@ impl Inner {
 
     /// An operator sends a new event.
     pub(crate) fn went_for(&mut self, operator: usize, event: &Asked) {
+        if self.victims.large.is_empty() {
+            return;
+        }
         let event = event.json();
         let uid = |at: &str| event.pointer(at).and_then(Value::as_str).unwrap_or_default();
         let (victim, preemptor) = (uid("/regarding/uid"), uid("/related/uid"));

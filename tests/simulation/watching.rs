@@ -145,10 +145,10 @@ impl Watch {
         }
         self.over = taken.over;
         if !taken.lines.is_empty() {
-            let lines = taken.lines;
-            return Looked::Bytes(
-                self.message.map_or_else(|| Bytes::from(lines.clone()), |of| protobuf::events(&lines, of)),
-            );
+            return Looked::Bytes(match self.message {
+                Some(of) => protobuf::events(&taken.lines, of),
+                None => taken.lines.into(),
+            });
         }
         if taken.over {
             return Looked::End;

@@ -168,12 +168,10 @@ impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
         tracing::warn!(resource = W::PLURAL, reading, form = self.form.as_str(), %error, "watch interrupted");
         match error {
             CallError::Gone => self.version = None,
-            CallError::Unnamed { .. } => {
-                self.encoding = Encoding::Json;
-                return;
-            }
             // A gateway before the server may refuse an Accept that it does not know.
-            CallError::Refused { code: 406 | 415, .. } if self.encoding == Encoding::Protobuf => {
+            CallError::Unnamed { .. } | CallError::Refused { code: 406 | 415, .. }
+                if self.encoding == Encoding::Protobuf =>
+            {
                 self.encoding = Encoding::Json;
                 return;
             }

@@ -12,12 +12,6 @@ pub(super) struct ListMeta {
     pub(super) token: String,
 }
 
-impl ListMeta {
-    pub(super) const fn none() -> Self {
-        Self { resource_version: String::new(), token: String::new() }
-    }
-}
-
 #[derive(Deserialize)]
 struct Shell {
     metadata: ListMeta,

@@ -52,8 +52,8 @@ impl Header {
 }
 
 impl MessageSplitter {
-    pub(super) const fn new() -> Self {
-        Self { part: Part::Head, begun: Vec::new(), meta: ListMeta::none() }
+    pub(super) fn new() -> Self {
+        Self { part: Part::Head, begun: Vec::new(), meta: ListMeta::default() }
     }
 
     /// Takes the next bytes of the body and gives each item that they complete.

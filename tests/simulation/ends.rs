@@ -135,6 +135,15 @@ impl Inner {
 
     /// Whether a pod could be placed there, as the cluster is.
     fn fits(&self, pod: &PodFact, life: &NodeLife) -> bool {
+        let may_be_there = !life.cordoned
+            && pod.pool.as_ref().is_none_or(|pool| *pool == life.pool)
+            && pod.zone.as_ref().is_none_or(|zone| *zone == life.zone)
+            && self.facts.profiles.let_pod(pod, life)
+            && self.extenders.let_pod(pod, &life.name);
+        may_be_there && self.has_room(pod, life)
+    }
+
+    fn has_room(&self, pod: &PodFact, life: &NodeLife) -> bool {
         let waiting = self.facts.pending.iter().map(|uid| &self.facts.pods[uid]);
         // Room is kept for those that are nominated there.
         let nominated: Vec<&PodFact> = waiting
@@ -143,18 +152,13 @@ impl Inner {
             .filter(|other| other.priority >= pod.priority)
             .collect();
         let beside: Vec<&PodFact> = self.facts.pods_on(&life.name).chain(nominated.iter().copied()).collect();
-        !life.cordoned
-            && self.facts.profiles.let_pod(pod, life)
-            && pod.pool.as_ref().is_none_or(|pool| *pool == life.pool)
-            && pod.zone.as_ref().is_none_or(|zone| *zone == life.zone)
-            && beside.iter().map(|one| one.cpu).sum::<i64>() + pod.cpu <= life.cpu
+        beside.iter().map(|one| one.cpu).sum::<i64>() + pod.cpu <= life.cpu
             && (pod.memory == 0 || beside.iter().map(|one| one.memory).sum::<i128>() + pod.memory <= life.memory)
             && beside.len() < life.pods
             && !(pod.port.is_some() && beside.iter().any(|one| one.port == pod.port))
             && !beside.iter().any(|one| one.keeps_away(pod))
             && self.facts.spreading_lets(pod, life, &nominated)
             && self.volumes_let(pod, life)
-            && self.extenders.let_pod(pod, &life.name)
     }
 
     /// Every internal size is back at its start.

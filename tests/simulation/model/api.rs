@@ -3,9 +3,7 @@
 use super::kinds::Of;
 use super::patch;
 use super::store::{Object, Store, key, stamp};
-use berth_api::SchedulerProfile;
 use bytes::Bytes;
-use kube::CustomResourceExt;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::sync::{Arc, LazyLock};
@@ -290,9 +288,8 @@ fn create(store: &mut Store, place: &Place, mut value: Value, now: Instant) -> A
 
 /// The status that a profile begins with, as the definition says.
 static UNSEEN: LazyLock<Value> = LazyLock::new(|| {
-    let definition = serde_json::to_value(SchedulerProfile::crd()).unwrap();
     let default = "/spec/versions/0/schema/openAPIV3Schema/properties/status/default";
-    definition.pointer(default).unwrap().clone()
+    berth_api::own_crd().pointer(default).unwrap().clone()
 });
 
 /// The status that a pod begins with.

@@ -3,7 +3,7 @@ use super::resources::{PodAmounts, is_sidecar};
 use super::{Decoder, bad, declared, node, or, pod_affinity, selectors, spread, volume};
 use crate::slim::{
     CONFIG_MIRROR, ContainerPort, FieldError, Parts, PodSpec, PodStatus, PreferredTerm as SlimPreferredTerm, SlimMeta,
-    SlimPod, Toleration as SlimToleration,
+    SlimPod, Time, Toleration as SlimToleration,
 };
 use berth_core::limits;
 use berth_core::model::{
@@ -55,10 +55,10 @@ pub(super) fn decode(
         priority: spec.priority.unwrap_or(0),
         preempts: &*spec.preemption_policy != "Never",
         // A time that does not parse counts as none, as if the pod had not started.
-        started_unix_us: unix_us(&status.start_time),
+        started_unix_us: status.start_time.unix_us(),
         is_static: bound && is_static(metadata, &spec.node_name),
         preempted: is_preempted(status),
-        deleting: !metadata.deletion_timestamp.is_empty(),
+        deleting: !metadata.deletion_timestamp.is_absent(),
         finished: status.is_finished(),
         created_unix_us: created(metadata)?,
         gates: spec.scheduling_gates.iter().map(|g| decoder.text(&g.name)).collect(),
@@ -68,10 +68,6 @@ pub(super) fn decode(
         scheduled: if bound { None } else { scheduled(decoder, status) },
         unknown_fields,
     })
-}
-
-fn unix_us(text: &str) -> Option<i64> {
-    text.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_microsecond)
 }
 
 /// Whether a kubelet runs the pod from a file of its own, and made this object to show it: the pod's node controls such a mirror.
@@ -103,12 +99,14 @@ fn controller(decoder: &mut Decoder, metadata: &SlimMeta<'_>) -> Option<Controll
 }
 
 fn created(metadata: &SlimMeta<'_>) -> Result<i64, FieldError> {
-    let text = &*metadata.creation_timestamp;
-    if text.is_empty() {
-        return Ok(0);
+    match &metadata.creation_timestamp {
+        Time::Absent => Ok(0),
+        Time::At(time) => Ok(*time),
+        Time::Bad(text) => {
+            let message = format!("{text:?} is no time: write one such as 2026-01-31T12:00:00Z");
+            Err(bad("metadata.creationTimestamp", message))
+        }
     }
-    let message = || format!("{text:?} is no time: write one such as 2026-01-31T12:00:00Z");
-    unix_us(text).ok_or_else(|| bad("metadata.creationTimestamp", message()))
 }
 
 fn scheduled(decoder: &mut Decoder, status: &PodStatus<'_>) -> Option<ScheduledCondition> {

@@ -2,6 +2,7 @@
 
 use super::fields::{Field, Kind, Many, Message, Type};
 use super::wire::{Reader, Wire, WireError, bytes_of, field_of, number_of};
+use crate::slim::time::TIME;
 use jiff::civil::DateTime;
 use jiff::{SignedDuration, Timestamp};
 use serde::de::value::{BorrowedStrDeserializer, BytesDeserializer};
@@ -65,13 +66,35 @@ impl<'de> Deserializer<'de> for Value<'de> {
         visitor.visit_some(self)
     }
 
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, ReadError> {
+        match seconds_in(&self) {
+            Some(seconds) if name == TIME => visitor.visit_i64(seconds),
+            _ => self.deserialize_any(visitor),
+        }
+    }
+
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
         visitor.visit_unit()
     }
 
     forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct newtype_struct seq tuple
-        tuple_struct map struct enum identifier
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple tuple_struct map
+        struct enum identifier
+    }
+}
+
+/// The seconds of a time that has a text in RFC 3339.
+fn seconds_in(value: &Value<'_>) -> Option<i64> {
+    match (value.kind, value.wire) {
+        (Kind::Time, Wire::Bytes(bytes @ [_, ..])) => {
+            let seconds = number_of(bytes, 1).ok()?.cast_signed();
+            Timestamp::from_second(seconds).is_ok().then_some(seconds)
+        }
+        _ => None,
     }
 }
 

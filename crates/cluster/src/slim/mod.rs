@@ -7,6 +7,7 @@
 //! ```text
 //!  objects   what is read of each kind
 //!  text      borrowed strings, ordered maps, quantities that may be bad, the few annotations that are read
+//!  time      times, of both encodings
 //!  known     every published pod field, read or deliberately not
 //!  unknown   the fields of a pending pod that are in no such list
 //!  path      where in an object an error is
@@ -16,10 +17,12 @@ pub mod known;
 mod objects;
 mod path;
 mod text;
+pub(crate) mod time;
 pub mod unknown;
 
 pub use objects::*;
 pub use text::*;
+pub use time::Time;
 
 use crate::proto::{Encoded, Type, Value, names_in};
 use path::path_at;

@@ -1,6 +1,6 @@
 //! What is read of each kind.
 
-use super::{Amount, Annotations, Pairs, Slim, Text};
+use super::{Amount, Annotations, Pairs, Slim, Text, Time};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -47,10 +47,9 @@ slim! {
         resource_version: Text<'a>,
         /// In the order given.
         labels: Pairs<'a, Text<'a>>,
-        /// RFC 3339.
-        creation_timestamp: Text<'a>,
-        /// RFC 3339; empty if the object is not being deleted.
-        deletion_timestamp: Text<'a>,
+        creation_timestamp: Time<'a>,
+        /// Absent if the object is not being deleted.
+        deletion_timestamp: Time<'a>,
         /// Those that are read.
         annotations: Annotations<'a>,
         owner_references: Vec<OwnerReference<'a>>,
@@ -233,8 +232,8 @@ slim! {
         #[serde(rename = "qosClass")]
         quality: Text<'a>,
         nominated_node_name: Text<'a>,
-        /// When its kubelet acknowledged it, RFC 3339.
-        start_time: Text<'a>,
+        /// When its kubelet acknowledged it.
+        start_time: Time<'a>,
         init_container_statuses: Vec<ContainerStatus<'a>>,
         container_statuses: Vec<ContainerStatus<'a>>,
         resources: Option<Resources<'a>>,

@@ -49,7 +49,7 @@ impl Decoder {
                 attributes_class: self.text(&spec.volume_attributes_class_name),
                 claim,
                 available: &*parts.status.phase == "Available",
-                deleting: !metadata.deletion_timestamp.is_empty(),
+                deleting: !metadata.deletion_timestamp.is_absent(),
                 affinity: affinity.parse(self),
                 source: source(self, spec, affinity, &metadata.labels),
             })
@@ -76,7 +76,7 @@ impl Decoder {
                 selector: claim_selector(self, spec.selector.as_ref()),
                 attributes_class: self.text(&spec.volume_attributes_class_name),
                 lost: &*parts.status.phase == "Lost",
-                deleting: !metadata.deletion_timestamp.is_empty(),
+                deleting: !metadata.deletion_timestamp.is_absent(),
             })
         })
     }

@@ -8,7 +8,10 @@ use super::split_protobuf::MessageSplitter;
 use super::{BadObject, CallError, WatchOptions, Watched};
 use crate::decode::DecodeError;
 use crate::proto::{Encoded, Encoding};
+use futures::future::maybe_done;
 use kube::Client;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::time::Duration;
 
 /// Objects in one page: a few MiB, which an API server sends without holding up anyone.
@@ -73,9 +76,11 @@ pub async fn list<W: Watched>(client: &Client, options: ListOptions<'_>) -> Resu
 /// The resourceVersion at which the cluster is now, as a list of one node has it: for several kinds to be read at it.
 pub async fn present_version(client: &Client) -> Result<String, CallError> {
     let silence = WatchOptions::default().list_silence;
-    let form = Form { limit: Some(1), at: None, encoding: Encoding::Json, silence };
-    let meta = page::<Nodes>(client, form, "", &mut |_| {}).await?;
-    Ok(meta.resource_version)
+    let call = list_request::<Nodes>(Some(1), "", None).accepting(Encoding::Json);
+    let mut answer = call.open(client.clone(), silence).await?;
+    let mut splitter = Splitter::new(answer.encoding());
+    while answer.bytes(silence, |bytes| splitter.push(bytes, &mut |_| {})).await? {}
+    splitter.finish().map(|meta| meta.resource_version).ok_or(CallError::Cut)
 }
 
 /// How a kind is read.
@@ -92,43 +97,86 @@ pub(super) struct Form<'a> {
 }
 
 /// Reads all pages, or the one list, and gives each item to `each`. Returns the resourceVersion of the list.
+///
+/// A page says first where the next begins: that is asked for at once, so that the API server makes a page while the one before is read.
 pub(super) async fn pages<W: Watched>(
     client: &Client,
     form: Form<'_>,
     mut each: impl FnMut(Encoded<'_>),
 ) -> Result<String, CallError> {
-    let mut token = String::new();
+    let open = |token: &str| {
+        let call = list_request::<W>(form.limit, token, form.at).accepting(form.encoding);
+        Box::pin(maybe_done(call.open(client.clone(), form.silence)))
+    };
+    let mut opened = open("");
     loop {
-        let meta = page::<W>(client, form, &token, &mut each).await?;
+        opened.as_mut().await;
+        let mut answer = opened.as_mut().take_output().ok_or(CallError::Cut)??;
+        let mut splitter = Splitter::new(answer.encoding());
+        let mut ahead = None;
+        loop {
+            let bytes = answer.bytes(form.silence, |bytes| splitter.push(bytes, &mut each));
+            if !beside(bytes, ahead.as_mut()).await? {
+                break;
+            }
+            if ahead.is_none() {
+                ahead = splitter.meta().map(|meta| &*meta.token).filter(|token| !token.is_empty()).map(&open);
+            }
+        }
+        let meta = splitter.finish().ok_or(CallError::Cut)?;
         if meta.token.is_empty() {
             return Ok(meta.resource_version);
         }
-        token = meta.token;
+        opened = ahead.unwrap_or_else(|| open(&meta.token));
     }
 }
 
-/// Reads one page.
-async fn page<W: Watched>(
-    client: &Client,
-    Form { limit, at, encoding, silence }: Form<'_>,
-    token: &str,
-    each: &mut impl FnMut(Encoded<'_>),
-) -> Result<ListMeta, CallError> {
-    let call = list_request::<W>(limit, token, at).accepting(encoding);
-    let mut answer = call.open(client.clone(), silence).await?;
-    let meta = match answer.encoding() {
-        Encoding::Json => {
-            let mut splitter = ListSplitter::new();
-            while answer.bytes(silence, |bytes| splitter.push(bytes, |item| each(Encoded::Json(item)))).await? {}
-            splitter.finish()
+/// The outcome of `first`; until it is there `second` goes on as well.
+async fn beside<T>(first: impl Future<Output = T>, second: Option<&mut Pin<Box<impl Future<Output = ()>>>>) -> T {
+    let Some(second) = second else { return first.await };
+    let mut first = pin!(first);
+    poll_fn(|context| {
+        // Its outcome is kept, and waited for once its turn has come.
+        let _ = second.as_mut().poll(context);
+        first.as_mut().poll(context)
+    })
+    .await
+}
+
+/// Cuts the body of a list, in whatever encoding it came.
+enum Splitter {
+    Json(ListSplitter),
+    Protobuf(MessageSplitter),
+}
+
+impl Splitter {
+    fn new(encoding: Encoding) -> Self {
+        match encoding {
+            Encoding::Json => Self::Json(ListSplitter::new()),
+            Encoding::Protobuf => Self::Protobuf(MessageSplitter::new()),
         }
-        Encoding::Protobuf => {
-            let mut splitter = MessageSplitter::new();
-            while answer.bytes(silence, |bytes| splitter.push(bytes, &mut *each)).await? {}
-            splitter.finish()
+    }
+
+    fn push(&mut self, bytes: &[u8], each: &mut impl FnMut(Encoded<'_>)) {
+        match self {
+            Self::Json(splitter) => splitter.push(bytes, |item| each(Encoded::Json(item))),
+            Self::Protobuf(splitter) => splitter.push(bytes, each),
         }
-    };
-    meta.ok_or(CallError::Cut)
+    }
+
+    const fn meta(&self) -> Option<&ListMeta> {
+        match self {
+            Self::Json(splitter) => splitter.meta(),
+            Self::Protobuf(splitter) => splitter.meta(),
+        }
+    }
+
+    fn finish(self) -> Option<ListMeta> {
+        match self {
+            Self::Json(splitter) => splitter.finish(),
+            Self::Protobuf(splitter) => splitter.finish(),
+        }
+    }
 }
 
 impl<T> Listed<T> {

@@ -37,6 +37,8 @@ pub(super) struct ListSplitter {
     /// The last text of the outermost object, cut short: the key before a `[`.
     key: Vec<u8>,
     shell: Vec<u8>,
+    /// What the list holds besides its items, if that stands before them.
+    meta: Option<ListMeta>,
     item: Vec<u8>,
 }
 
@@ -49,6 +51,7 @@ impl ListSplitter {
             escaped: false,
             key: Vec::new(),
             shell: Vec::new(),
+            meta: None,
             item: Vec::new(),
         }
     }
@@ -72,6 +75,7 @@ impl ListSplitter {
                     self.depth += 1;
                     if self.part == Part::Shell && byte == b'[' && self.depth == 2 && self.key == b"items" {
                         self.shell.extend_from_slice(&chunk[from..at]);
+                        self.meta = read_shell(&[&self.shell, &b"]}"[..]].concat());
                         self.part = Part::Gap;
                     } else if self.part == Part::Gap && byte == b'{' && self.depth == 3 {
                         self.part = Part::Item;
@@ -129,11 +133,19 @@ impl ListSplitter {
         at + 1
     }
 
+    /// What the list holds besides the items, as soon as it is known; API servers send it first.
+    pub(super) const fn meta(&self) -> Option<&ListMeta> {
+        self.meta.as_ref()
+    }
+
     /// What the list held besides the items; `None` if the body broke off or is no list.
     pub(super) fn finish(self) -> Option<ListMeta> {
-        let shell: Shell = serde_json::from_slice(&self.shell).ok()?;
-        Some(shell.metadata).filter(|meta| self.part == Part::Shell && !meta.resource_version.is_empty())
+        read_shell(&self.shell).filter(|meta| self.part == Part::Shell && !meta.resource_version.is_empty())
     }
+}
+
+fn read_shell(json: &[u8]) -> Option<ListMeta> {
+    serde_json::from_slice::<Shell>(json).ok().map(|shell| shell.metadata)
 }
 
 #[cfg(test)]

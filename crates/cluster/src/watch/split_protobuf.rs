@@ -20,7 +20,7 @@ pub(super) struct MessageSplitter {
     part: Part,
     /// The bytes of a field that is not complete.
     begun: Vec<u8>,
-    meta: ListMeta,
+    meta: Option<ListMeta>,
 }
 
 const METADATA: u32 = 1;
@@ -53,7 +53,7 @@ impl Header {
 
 impl MessageSplitter {
     pub(super) fn new() -> Self {
-        Self { part: Part::Head, begun: Vec::new(), meta: ListMeta::default() }
+        Self { part: Part::Head, begun: Vec::new(), meta: None }
     }
 
     /// Takes the next bytes of the body and gives each item that they complete.
@@ -114,7 +114,7 @@ impl MessageSplitter {
                 let left = left.checked_sub(whole as u64).ok_or(WireError::Cut)?;
                 self.part = Part::List { left };
                 match header.number {
-                    METADATA => self.meta = list_meta(value)?,
+                    METADATA => self.meta = Some(list_meta(value)?),
                     ITEMS => each(Encoded::Protobuf(value)),
                     _ => {}
                 }
@@ -123,10 +123,15 @@ impl MessageSplitter {
         }
     }
 
+    /// What the list holds besides the items, as soon as it is known; API servers send it first.
+    pub(super) const fn meta(&self) -> Option<&ListMeta> {
+        self.meta.as_ref()
+    }
+
     /// What the list held besides the items; `None` if the body broke off or is no list.
     pub(super) fn finish(self) -> Option<ListMeta> {
         let is_whole = matches!(self.part, Part::Envelope | Part::List { left: 0 }) && self.begun.is_empty();
-        Some(self.meta).filter(|meta| is_whole && !meta.resource_version.is_empty())
+        self.meta.filter(|meta| is_whole && !meta.resource_version.is_empty())
     }
 }
 

@@ -303,6 +303,19 @@ async fn lists_that_break_off_become_pages() {
     assert!(asked[3].contains("limit=2") && asked[4].contains("continue=t+t"), "{asked:?}");
 }
 
+/// The server makes a page while the one before is read.
+#[tokio::test]
+async fn the_next_page_is_asked_for_before_a_page_ends() {
+    let begun = format!(r#"{{"metadata":{{"resourceVersion":"7","continue":"next"}},"items":[{},"#, object("a", 1));
+    let options = WatchOptions { initial: InitialRead::Pages, page_size: 2, ..quick() };
+    let mut bench = start::<Pods>(options, vec![Answer::Hang(vec![begun])]).await;
+    assert_eq!(bench.next(2).await, ["begin", "item a"]);
+    berth_testing::until("the second page is asked for", || {
+        bench.asked().get(1).is_some_and(|q| q.contains("continue=next"))
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_read_that_breaks_off_begins_anew() {
     let mut bench = start::<Pods>(

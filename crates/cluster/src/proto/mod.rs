@@ -26,5 +26,5 @@ mod wire;
 pub use encoded::{Encoded, Encoding};
 pub use envelope::{MAGIC, OBJECT, event_in, names_in, object_in};
 pub use fields::{Field, Kind, Many, Message, Type};
-pub use read::{Name, ReadError, Value};
+pub use read::{Name, ReadError, TIME, Value};
 pub use wire::{LARGEST, Reader, WireError};

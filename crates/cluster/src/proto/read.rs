@@ -2,7 +2,6 @@
 
 use super::fields::{Field, Kind, Many, Message, Type};
 use super::wire::{Reader, Wire, WireError, bytes_of, field_of, number_of};
-use crate::slim::time::TIME;
 use jiff::civil::DateTime;
 use jiff::{SignedDuration, Timestamp};
 use serde::de::value::{BorrowedStrDeserializer, BytesDeserializer};
@@ -28,6 +27,10 @@ impl From<WireError> for ReadError {
         Self(error.to_string())
     }
 }
+
+/// Who deserializes a time as a newtype of this name gets its seconds of Unix time, where it has a text in RFC 3339 as well. Of JSON, which has
+/// no such newtype, nobody gets a number for a time.
+pub const TIME: &str = "Time";
 
 /// One value. To deserialize it gives what the JSON of the same object would. The key of a field that has no published name is its number, see
 /// [`Name`].

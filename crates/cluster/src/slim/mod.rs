@@ -17,7 +17,7 @@ pub mod known;
 mod objects;
 mod path;
 mod text;
-pub(crate) mod time;
+mod time;
 pub mod unknown;
 
 pub use objects::*;

@@ -1,3 +1,4 @@
+use crate::proto::TIME;
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use std::borrow::Cow;
 use std::fmt;
@@ -34,9 +35,6 @@ impl<'a> Time<'a> {
         matches!(self, Self::Absent)
     }
 }
-
-/// By this name a reader of another encoding knows that it may give seconds of Unix time, which JSON must not.
-pub(crate) const TIME: &str = "Time";
 
 struct TimeVisitor {
     takes_seconds: bool,

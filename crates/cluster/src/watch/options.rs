@@ -40,8 +40,8 @@ impl InitialRead {
 /// The default suits any cluster.
 #[derive(Debug, Clone)]
 pub struct WatchOptions {
-    /// The form of the whole read that is tried first. Pages, of which each is made while the one before is read: an API server converts
-    /// all objects of one list before it sends the first, which took two of six seconds for 150,000 pods.
+    /// The form of the whole read that is tried first. Pages, of which each is made while the one before is read: during one LIST of
+    /// 150,000 pods we had nothing to do for the first two of six seconds.
     pub initial: InitialRead,
     /// The encoding that is asked for. Protobuf is left for JSON where it will not do; a server without it answers in JSON.
     pub encoding: Encoding,

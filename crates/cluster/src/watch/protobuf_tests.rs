@@ -188,6 +188,21 @@ async fn a_field_without_a_name_in_a_page_before_one_that_fails() {
     assert_eq!(accepted(&bench)[..3], [BOTH, BOTH, "application/json"]);
 }
 
+/// As `the_next_page_is_asked_for_before_a_page_ends`, in the encoding that is asked for.
+#[tokio::test]
+async fn the_next_page_is_asked_for_before_a_page_in_protobuf_ends() {
+    let pods = vec![pod_message("a", 4), pod_message("b", 4)];
+    let mut begun = body(&list(&json!({"resourceVersion": "5", "continue": "next"}), pods));
+    begun.truncate(begun.len() - 4);
+    let options = WatchOptions { initial: InitialRead::Pages, ..quick() };
+    let mut bench = start::<Pods>(options, vec![Answer::Protobuf { code: 200, body: begun, ends: false }]).await;
+    assert_eq!(bench.next(2).await, ["begin", "item a"]);
+    berth_testing::until("the second page is asked for", || {
+        bench.asked().get(1).is_some_and(|query| query.contains("continue=next"))
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_streaming_list_with_a_field_without_a_name_is_read_in_json() {
     let end = json!({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "5",

@@ -5,13 +5,13 @@ mod node;
 mod plugin;
 mod pod;
 mod pod_volume;
-mod quantity;
 mod queue_event;
 mod resources;
 mod selector;
 mod volume;
 mod workload;
 
+pub use berth_quantity::{Quantity, QuantityError};
 pub use footprint::Footprint;
 pub use node::{
     AvoidedController, HOSTNAME, Image, Namespace, Node, Pressure, Taint, TaintEffect, Toleration, TolerationOperator,
@@ -25,7 +25,6 @@ pub use pod::{
 #[cfg(test)]
 pub(crate) use pod_volume::CLAIMS_COMPARED;
 pub use pod_volume::{DiskLock, InlineDisk, PodVolume, PodVolumes};
-pub use quantity::{Quantity, QuantityError};
 pub use queue_event::QueueEvent;
 pub use resources::{DeviceClass, Requests, is_scalar_resource};
 pub use selector::{

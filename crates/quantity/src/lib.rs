@@ -1,3 +1,5 @@
+//! Amounts as Kubernetes writes them.
+
 use std::fmt;
 use std::ops::{Add, AddAssign};
 

@@ -1,0 +1,150 @@
+//! All ResourceSlices, by pool and by the nodes that they may concern.
+
+use crate::model::{PoolId, ResourceSlice, Str};
+use crate::pool::Pool;
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+/// The slices of one pool.
+#[derive(Debug, Default)]
+pub(crate) struct Published {
+    /// Of all generations, sorted by name.
+    slices: Vec<Arc<ResourceSlice>>,
+    /// The pool as every node sees it that sees all slices of the newest generation: the same for all of them.
+    whole: OnceLock<Arc<Pool>>,
+}
+
+impl Published {
+    pub(crate) fn slices(&self) -> &[Arc<ResourceSlice>] {
+        &self.slices
+    }
+
+    pub(crate) const fn whole(&self) -> &OnceLock<Arc<Pool>> {
+        &self.whole
+    }
+}
+
+/// Pools, and how many of their slices there are.
+type Counts = BTreeMap<PoolId, usize>;
+
+/// Finds the pools that may concern a node without a look at the others.
+#[derive(Debug, Default)]
+pub struct Slices {
+    pools: BTreeMap<PoolId, Published>,
+    pool_of: FxHashMap<Str, PoolId>,
+    /// By node, the pools with slices for this node alone.
+    local: FxHashMap<Str, Counts>,
+    /// Pools with slices that more than one node may use.
+    shared: Counts,
+}
+
+/// The only node that a slice concerns. Counters concern every node of their pool.
+fn only_node(slice: &ResourceSlice) -> Option<&Str> {
+    slice.nodes.only_node().filter(|_| slice.shared_counters.is_empty())
+}
+
+impl Slices {
+    /// Adds a slice, or replaces the one of its name.
+    pub fn apply(&mut self, slice: ResourceSlice) {
+        self.delete(&slice.name);
+        *self.count(&slice).entry(slice.id.clone()).or_default() += 1;
+        self.pool_of.insert(slice.name.clone(), slice.id.clone());
+        let pool = self.pools.entry(slice.id.clone()).or_default();
+        let at = pool.slices.partition_point(|other| other.name < slice.name);
+        pool.slices.insert(at, Arc::new(slice));
+        pool.whole.take();
+    }
+
+    pub fn delete(&mut self, name: &str) {
+        let Some(id) = self.pool_of.remove(name) else { return };
+        let Some(pool) = self.pools.get_mut(&id) else { return };
+        let Ok(at) = pool.slices.binary_search_by(|slice| (*slice.name).cmp(name)) else { return };
+        let slice = pool.slices.remove(at);
+        pool.whole.take();
+        if pool.slices.is_empty() {
+            self.pools.remove(&id);
+        }
+        let counts = self.count(&slice);
+        if let Some(count) = counts.get_mut(&id) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&id);
+            }
+        }
+        if let Some(node) = only_node(&slice)
+            && self.local.get(node).is_some_and(Counts::is_empty)
+        {
+            self.local.remove(node);
+        }
+    }
+
+    fn count(&mut self, slice: &ResourceSlice) -> &mut Counts {
+        match only_node(slice) {
+            Some(node) => self.local.entry(node.clone()).or_default(),
+            None => &mut self.shared,
+        }
+    }
+
+    /// The pools of which a slice may concern the node, sorted by driver and name.
+    pub(crate) fn near<'a>(&'a self, node: &str) -> Vec<(&'a PoolId, &'a Published)> {
+        let local = self.local.get(node).into_iter().flat_map(Counts::keys);
+        let mut ids: Vec<&PoolId> = local.chain(self.shared.keys()).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        ids.into_iter().filter_map(|id| self.pools.get_key_value(id)).collect()
+    }
+
+    /// The slices of a pool, of all generations, sorted by name.
+    pub fn of_pool(&self, id: &PoolId) -> &[Arc<ResourceSlice>] {
+        self.pools.get(id).map_or(&[], Published::slices)
+    }
+}
+
+impl Extend<ResourceSlice> for Slices {
+    fn extend<T: IntoIterator<Item = ResourceSlice>>(&mut self, slices: T) {
+        slices.into_iter().for_each(|slice| self.apply(slice));
+    }
+}
+
+impl FromIterator<ResourceSlice> for Slices {
+    fn from_iter<T: IntoIterator<Item = ResourceSlice>>(slices: T) -> Self {
+        let mut all = Self::default();
+        all.extend(slices);
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::slice;
+
+    fn near(slices: &Slices, node: &str) -> Vec<String> {
+        slices.near(node).into_iter().map(|(id, _)| id.to_string()).collect()
+    }
+
+    #[test]
+    fn a_node_is_shown_its_pools_and_the_shared_ones() {
+        let mut slices: Slices = [
+            slice("s1", "d/b", Some("n1"), &["x"]),
+            slice("s2", "d/b", Some("n2"), &["x"]),
+            slice("s3", "d/a", None, &["x"]),
+            slice("s4", "c/z", Some("n1"), &["x"]),
+        ]
+        .into_iter()
+        .collect();
+        assert_eq!(near(&slices, "n1"), ["c/z", "d/a", "d/b"]);
+        assert_eq!(near(&slices, "n2"), ["d/a", "d/b"]);
+        assert_eq!(near(&slices, "n3"), ["d/a"]);
+        slices.apply(slice("s4", "c/z", Some("n2"), &["x"]));
+        slices.delete("s3");
+        assert_eq!(near(&slices, "n1"), ["d/b"]);
+        assert_eq!(near(&slices, "n2"), ["c/z", "d/b"]);
+        for name in ["s1", "s2", "s4", "s4"] {
+            slices.delete(name);
+        }
+        assert!(slices.pools.is_empty() && slices.local.is_empty() && slices.shared.is_empty());
+        assert!(slices.pool_of.is_empty());
+    }
+}

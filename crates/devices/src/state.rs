@@ -1,0 +1,191 @@
+//! Which devices are allocated, kept up to date claim by claim.
+
+use crate::model::{AllocationResult, DeviceResult, PoolId, Str, named};
+use berth_cel::QualifiedName;
+use berth_quantity::Quantity;
+use rustc_hash::FxHashMap;
+
+/// The devices that claims hold, after `allocateddevices.go`. Admin access holds nothing.
+///
+/// It counts holders. Upstream keeps a set: if two claims hold one device, which a claim that was deleted by force can bring about, the
+/// first that is freed frees the device (#141471).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AllocatedState {
+    pools: FxHashMap<PoolId, PoolUse>,
+}
+
+/// The devices of one pool that are allocated.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PoolUse {
+    devices: FxHashMap<Str, DeviceUse>,
+}
+
+/// Who holds one device.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DeviceUse {
+    /// How many results hold it alone.
+    dedicated: u32,
+    shares: Vec<Share>,
+    /// What the shares consume together, sorted by name; `None` if no share says what it consumes.
+    sums: Option<Vec<(QualifiedName, Quantity)>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Share {
+    id: Str,
+    consumed: Vec<(QualifiedName, Quantity)>,
+}
+
+impl AllocatedState {
+    pub fn allocate(&mut self, allocation: &AllocationResult) {
+        for result in allocation.results.iter().filter(|result| !result.admin_access) {
+            let pool = self.pools.entry(id_of(result)).or_default();
+            pool.devices.entry(result.device.clone()).or_default().add(result);
+        }
+    }
+
+    /// Undoes [`Self::allocate`] of the same allocation.
+    pub fn deallocate(&mut self, allocation: &AllocationResult) {
+        for result in allocation.results.iter().filter(|result| !result.admin_access) {
+            let id = id_of(result);
+            let Some(pool) = self.pools.get_mut(&id) else { continue };
+            let Some(device) = pool.devices.get_mut(&result.device) else { continue };
+            device.remove(result);
+            if *device == DeviceUse::default() {
+                pool.devices.remove(&result.device);
+            }
+            if pool.devices.is_empty() {
+                self.pools.remove(&id);
+            }
+        }
+    }
+
+    pub fn pool(&self, id: &PoolId) -> Option<&PoolUse> {
+        self.pools.get(id)
+    }
+}
+
+fn id_of(result: &DeviceResult) -> PoolId {
+    PoolId { driver: result.driver.clone(), pool: result.pool.clone() }
+}
+
+impl PoolUse {
+    /// `None` if nobody holds the device.
+    pub fn device(&self, name: &str) -> Option<&DeviceUse> {
+        self.devices.get(name)
+    }
+}
+
+impl DeviceUse {
+    /// Whether somebody has the whole device, so that nobody else can have any of it.
+    pub const fn is_dedicated(&self) -> bool {
+        self.dedicated > 0
+    }
+
+    /// Whether a share says what it consumes: then the counters of the device are paid for.
+    pub(crate) const fn has_sums(&self) -> bool {
+        self.sums.is_some()
+    }
+
+    /// How much of a capacity the shares consume.
+    pub fn consumed(&self, name: &QualifiedName) -> Quantity {
+        self.sums.as_deref().and_then(|sums| named(sums, name)).copied().unwrap_or_default()
+    }
+
+    fn add(&mut self, result: &DeviceResult) {
+        match &result.share_id {
+            None => self.dedicated += 1,
+            Some(id) => {
+                self.shares.push(Share { id: id.clone(), consumed: result.consumed_capacity.clone() });
+                self.add_up();
+            }
+        }
+    }
+
+    fn remove(&mut self, result: &DeviceResult) {
+        let Some(id) = &result.share_id else {
+            self.dedicated = self.dedicated.saturating_sub(1);
+            return;
+        };
+        if let Some(at) = self.shares.iter().position(|share| share.id == *id) {
+            self.shares.swap_remove(at);
+            self.add_up();
+        }
+    }
+
+    fn add_up(&mut self) {
+        self.sums = None;
+        for (name, amount) in self.shares.iter().flat_map(|share| &share.consumed) {
+            let sums = self.sums.get_or_insert_default();
+            match sums.binary_search_by(|(own, _)| own.cmp(name)) {
+                Ok(at) => sums[at].1 += *amount,
+                Err(at) => sums.insert(at, (name.clone(), *amount)),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{quantity, result};
+
+    fn allocation(results: Vec<DeviceResult>) -> AllocationResult {
+        AllocationResult { results, ..AllocationResult::default() }
+    }
+
+    fn share(device: &str, id: &str, amount: &str) -> DeviceResult {
+        let consumed_capacity = vec![(QualifiedName::parse("memory"), quantity(amount))];
+        DeviceResult { share_id: Some(id.into()), consumed_capacity, ..result("d/p", device) }
+    }
+
+    fn use_of<'a>(state: &'a AllocatedState, device: &str) -> Option<&'a DeviceUse> {
+        state.pool(&PoolId { driver: "d".into(), pool: "p".into() })?.device(device)
+    }
+
+    #[test]
+    fn a_device_that_two_claims_hold_is_free_when_both_gave_it_back_141471() {
+        let mut state = AllocatedState::default();
+        let one = allocation(vec![result("d/p", "x")]);
+        state.allocate(&one);
+        state.allocate(&one);
+        state.deallocate(&one);
+        assert!(use_of(&state, "x").unwrap().is_dedicated());
+        state.deallocate(&one);
+        state.deallocate(&one);
+        assert_eq!(state, AllocatedState::default());
+    }
+
+    #[test]
+    fn shares_add_up_and_are_taken_away_alone() {
+        let memory = QualifiedName::parse("memory");
+        let mut state = AllocatedState::default();
+        let (first, second) = (allocation(vec![share("x", "1", "3Gi")]), allocation(vec![share("x", "2", "2Gi")]));
+        state.allocate(&first);
+        state.allocate(&second);
+        assert_eq!(use_of(&state, "x").unwrap().consumed(&memory), quantity("5Gi"));
+        assert!(!use_of(&state, "x").unwrap().is_dedicated());
+        state.deallocate(&first);
+        assert_eq!(use_of(&state, "x").unwrap().consumed(&memory), quantity("2Gi"));
+        state.deallocate(&second);
+        assert_eq!(state, AllocatedState::default());
+    }
+
+    #[test]
+    fn a_share_without_amounts_holds_the_device_but_has_no_sums() {
+        let mut state = AllocatedState::default();
+        let mut result = share("x", "1", "1");
+        result.consumed_capacity.clear();
+        state.allocate(&allocation(vec![result]));
+        assert!(!use_of(&state, "x").unwrap().has_sums());
+        state.allocate(&allocation(vec![share("x", "2", "0")]));
+        assert!(use_of(&state, "x").unwrap().has_sums());
+    }
+
+    #[test]
+    fn admin_access_holds_nothing() {
+        let mut state = AllocatedState::default();
+        state.allocate(&allocation(vec![DeviceResult { admin_access: true, ..result("d/p", "x") }]));
+        assert_eq!(state, AllocatedState::default());
+    }
+}

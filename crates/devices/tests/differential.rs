@@ -1,0 +1,109 @@
+//! Random situations against upstream's own allocator (`tests/upstream/devices`): whole results, in their order, and the texts of errors.
+//!
+//! `BERTH_DEVICES_CASES` is how many there are. A failure prints the seed of its case: `BERTH_DEVICES_SEED=… BERTH_DEVICES_CASES=1` repeats it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+#[path = "differential/decode.rs"]
+mod decode;
+#[path = "differential/draw.rs"]
+mod draw;
+#[path = "differential/encode.rs"]
+mod encode;
+#[path = "differential/objects.rs"]
+mod objects;
+#[path = "differential/oracle.rs"]
+mod oracle;
+#[path = "differential/random.rs"]
+mod random;
+#[path = "differential/selectors.rs"]
+mod selectors;
+#[path = "differential/wanted.rs"]
+mod wanted;
+
+use berth_devices::{Allocator, Outcome};
+use decode::Situation;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+const CASES: u64 = 3_000;
+/// A search that is longer is not compared: upstream's would take seconds.
+const STEPS: u64 = 20_000;
+/// Cases that are asked together.
+const BATCH: u64 = 2_000;
+
+/// One node's answer, as the oracle words it; `None` if the search was too long.
+fn answer(situation: &Situation, node: usize) -> Option<Value> {
+    let allocator =
+        Allocator { slices: &situation.slices, allocated: &situation.allocated, classes: &situation.classes };
+    let claims: Vec<_> = situation.claims.iter().collect();
+    let (mut steps, mut ids) = (STEPS, encode::Numbered::default());
+    let node = situation.node(node);
+    match allocator.allocate(node, &claims, &mut selectors::Few, &mut ids, &mut steps) {
+        Outcome::OutOfSteps => None,
+        outcome => Some(encode::outcome(&outcome)),
+    }
+}
+
+fn variable(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).ok().map_or(otherwise, |text| text.parse().unwrap())
+}
+
+/// What kinds of answers there were: a test in which nothing ever fits would show little.
+fn kind(answer: &Value) -> &'static str {
+    let error = answer["error"].as_str().unwrap_or_default();
+    match answer {
+        _ if answer.get("allocations").is_some() => "allocated",
+        _ if error.is_empty() => "does not fit",
+        _ if answer["onNode"] == true => "failed on node",
+        _ if error.contains("CEL") => "selector error",
+        _ if error.contains("claim constraint") => "constraint error",
+        _ if error.contains("asks for all") => "broken pool error",
+        _ => "other error",
+    }
+}
+
+#[test]
+fn devices_are_those_that_upstream_allocates() {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
+    let seed = variable("BERTH_DEVICES_SEED", now % 1_000_000_000_000);
+    let cases = variable("BERTH_DEVICES_CASES", CASES);
+    println!("BERTH_DEVICES_SEED={seed} BERTH_DEVICES_CASES={cases} gives the same situations");
+    let mut oracle = oracle::Oracle::start();
+    let (mut kinds, mut differences, mut too_long) = (BTreeMap::new(), BTreeMap::new(), 0);
+    let mut first = seed;
+    while first < seed + cases {
+        let seeds: Vec<u64> = (first..(seed + cases).min(first + BATCH)).collect();
+        first += BATCH;
+        let mut asked = Vec::new();
+        for seed in seeds {
+            let question = draw::situation(seed);
+            let situation = Situation::of(&question);
+            let nodes = question["nodes"].as_array().unwrap().len();
+            let answers: Option<Vec<Value>> = (0..nodes).map(|node| answer(&situation, node)).collect();
+            match answers {
+                Some(answers) => asked.push((seed, question, answers)),
+                None => too_long += 1,
+            }
+        }
+        let theirs = oracle.ask(asked.iter().map(|(_, question, _)| question));
+        for ((seed, question, ours), theirs) in asked.into_iter().zip(theirs) {
+            for (node, (ours, theirs)) in ours.iter().zip(theirs.as_array().unwrap()).enumerate() {
+                let theirs = encode::normalized(theirs);
+                if *ours == theirs {
+                    *kinds.entry(kind(ours)).or_insert(0) += 1;
+                    continue;
+                }
+                let Some(class) = wanted::class(&question, node, ours, &theirs, &mut oracle) else {
+                    panic!(
+                        "BERTH_DEVICES_SEED={seed} BERTH_DEVICES_CASES=1, node {node}:\n{}\nours:   {ours}\ntheirs: {theirs}",
+                        serde_json::to_string_pretty(&question).unwrap()
+                    );
+                };
+                *differences.entry(class).or_insert(0) += 1;
+            }
+        }
+    }
+    println!("the same: {kinds:?}\nwanted differences: {differences:?}\nof {cases} cases too long: {too_long}");
+    assert!(too_long * 20 < cases || cases < 100, "{too_long} of {cases} are too long");
+}

@@ -1,0 +1,55 @@
+use berth_cel::{Attribute, Device, QualifiedName};
+use berth_devices::model::Str;
+use berth_devices::{Select, SelectError};
+use berth_quantity::Quantity;
+
+/// Selectors as situations have them.
+pub const ANY: &str = "true";
+pub const NONE: &str = "false";
+pub const OF_C: &str = r#"device.driver == "c.example""#;
+pub const OF_D: &str = r#"device.driver == "d.example""#;
+pub const MODEL_A: &str = r#"device.attributes["d.example"].model == "a""#;
+pub const GUARDED_A: &str =
+    r#"has(device.attributes["d.example"].model) && device.attributes["d.example"].model == "a""#;
+pub const SIZE_1: &str = r#"device.attributes["d.example"].size == 1"#;
+pub const LARGE: &str = r#"device.capacity["d.example"].memory.compareTo(quantity("8Gi")) >= 0"#;
+pub const SHARED: &str = "device.allowMultipleAllocations";
+pub const NO_BOOL: &str = "1";
+
+/// Evaluates just these.
+pub struct Few;
+
+impl Select for Few {
+    fn selects(&mut self, expression: &Str, device: &Device<'_>) -> Result<bool, SelectError> {
+        let attribute = |id: &str| {
+            let found = find(device.attributes, device.driver, id);
+            found.ok_or_else(|| SelectError::Runtime(format!("no such key: {id}")))
+        };
+        let is_a = |value: &Attribute| match value {
+            Attribute::Version(_) => Err(SelectError::Runtime("no such overload".to_owned())),
+            value => Ok(*value == Attribute::Text("a".into())),
+        };
+        match &**expression {
+            ANY => Ok(true),
+            NONE => Ok(false),
+            OF_C => Ok(device.driver == "c.example"),
+            OF_D => Ok(device.driver == "d.example"),
+            MODEL_A => attribute("model").and_then(is_a),
+            GUARDED_A => attribute("model").map_or(Ok(false), is_a),
+            SIZE_1 => attribute("size").map(|value| *value == Attribute::Int(1)),
+            LARGE => {
+                let found = find(device.capacity, device.driver, "memory");
+                let value = found.ok_or_else(|| SelectError::Runtime("no such key: memory".to_owned()))?;
+                Ok(*value >= Quantity::parse("8Gi").unwrap())
+            }
+            SHARED => Ok(device.allow_multiple_allocations),
+            NO_BOOL => Err(SelectError::Compile("must evaluate to bool or the unknown type, not int".to_owned())),
+            other => Err(SelectError::Unsupported(other.to_owned())),
+        }
+    }
+}
+
+/// The value of that name in the domain `d.example`.
+fn find<'a, T>(all: &'a [(QualifiedName, T)], driver: &str, id: &str) -> Option<&'a T> {
+    all.iter().find(|(name, _)| name.domain_at(driver) == "d.example" && *name.id == *id).map(|(_, value)| value)
+}

@@ -129,7 +129,8 @@ impl<'a, 's> Takes<'a, 's> {
         }
         let is_share = own.allow_multiple_allocations;
         let counters = self.counters.mark();
-        if !own.consumes_counters.is_empty() && !(is_share && self.is_shared(device)) {
+        let is_paid_for = own.consumes_counters.is_empty() || (is_share && self.is_shared(device));
+        if !is_paid_for {
             let in_use = self.candidates.pool_use(pool);
             if !self.counters.take(pool, self.candidates.pool(pool), in_pool, in_use) {
                 return Err(Refusal::Other);

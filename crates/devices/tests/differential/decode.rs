@@ -17,16 +17,16 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub struct Situation {
-    pub slices: Slices,
-    pub classes: BTreeMap<Str, Arc<DeviceClass>>,
-    pub claims: Vec<ResourceClaim>,
-    pub allocated: AllocatedState,
+pub(crate) struct Situation {
+    pub(crate) slices: Slices,
+    pub(crate) classes: BTreeMap<Str, Arc<DeviceClass>>,
+    pub(crate) claims: Vec<ResourceClaim>,
+    pub(crate) allocated: AllocatedState,
     nodes: Vec<(Str, BTreeMap<Str, Str>)>,
 }
 
 impl Situation {
-    pub fn of(question: &Value) -> Self {
+    pub(crate) fn of(question: &Value) -> Self {
         let mut allocated = AllocatedState::default();
         let results = list(&question["allocated"], result);
         allocated.allocate(&AllocationResult { results, ..AllocationResult::default() });
@@ -43,7 +43,7 @@ impl Situation {
         }
     }
 
-    pub fn node(&self, index: usize) -> Node<'_> {
+    pub(crate) fn node(&self, index: usize) -> Node<'_> {
         let (name, labels) = &self.nodes[index];
         Node { name, labels }
     }
@@ -73,7 +73,7 @@ fn flag(value: &Value) -> bool {
     value.as_bool().unwrap_or_default()
 }
 
-pub fn quantity(value: &Value) -> Quantity {
+pub(crate) fn quantity(value: &Value) -> Quantity {
     Quantity::parse(value.as_str().unwrap()).unwrap()
 }
 

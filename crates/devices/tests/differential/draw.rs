@@ -5,6 +5,7 @@ use crate::random::Random;
 use serde_json::{Value, json};
 
 /// What the claims of a situation have besides plain requests.
+#[expect(clippy::struct_excessive_bools, reason = "each is a thing of its own")]
 struct Wishes {
     all: bool,
     alternatives: bool,
@@ -32,7 +33,7 @@ impl Wishes {
 }
 
 /// What the oracle is asked.
-pub fn situation(seed: u64) -> Value {
+pub(crate) fn situation(seed: u64) -> Value {
     let random = Random::new(seed);
     if random.percent(3) {
         return many_results(&random);
@@ -58,7 +59,12 @@ fn allocated(random: &Random, slices: &Value) -> Value {
             let mut result = json!({
                 "request": "r0", "driver": spec["driver"], "pool": spec["pool"]["name"], "device": name});
             let is_shared = device.get("allowMultipleAllocations").is_some();
-            if is_shared != random.percent(10) {
+            if is_shared == random.percent(10) {
+                if random.percent(10) {
+                    result["adminAccess"] = json!(true);
+                }
+                all.push(result);
+            } else {
                 for _ in 0..random.between(1, 2) {
                     result["shareID"] = json!(format!("00000000-0000-4000-8000-{:012}", all.len()));
                     if let Some(consumed) = consumed(random, device) {
@@ -66,11 +72,6 @@ fn allocated(random: &Random, slices: &Value) -> Value {
                     }
                     all.push(result.clone());
                 }
-            } else {
-                if random.percent(10) {
-                    result["adminAccess"] = json!(true);
-                }
-                all.push(result);
             }
         }
     }
@@ -195,7 +196,8 @@ fn named_requests(random: &Random, requests: &[Value]) -> Value {
 
 fn constraint(random: &Random, wishes: &Wishes, requests: &[Value]) -> Value {
     let mut constraint = json!({"requests": named_requests(random, requests)});
-    let name = X;
+    let id = random.pick(&["model", "size", "fast", "fw"]);
+    let name = format!("{}.example/{id}", if random.percent(10) { "c" } else { "d" });
     if wishes.wrong && random.percent(10) {
         return constraint;
     }

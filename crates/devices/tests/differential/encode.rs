@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 /// Numbers shares in the order in which they appear.
 #[derive(Default)]
-pub struct Numbered(usize);
+pub(crate) struct Numbered(usize);
 
 impl ShareIds for Numbered {
     fn next_share_id(&mut self) -> Str {
@@ -22,7 +22,7 @@ impl ShareIds for Numbered {
     }
 }
 
-pub fn outcome(outcome: &Outcome) -> Value {
+pub(crate) fn outcome(outcome: &Outcome) -> Value {
     match outcome {
         Outcome::Allocated(allocations) => {
             json!({"allocations": allocations.iter().map(allocation).collect::<Value>()})
@@ -55,7 +55,7 @@ fn object<const N: usize>(fields: [(&str, Value); N]) -> Value {
 }
 
 fn texts(list: &[Str]) -> Value {
-    list.iter().map(|text| text.to_string()).collect()
+    list.iter().map(ToString::to_string).collect()
 }
 
 fn allocation(allocation: &AllocationResult) -> Value {
@@ -140,7 +140,7 @@ fn requirement(requirement: &NodeSelectorRequirement) -> Value {
 }
 
 /// The oracle's answer with shares numbered and quantities as numbers.
-pub fn normalized(answer: &Value) -> Value {
+pub(crate) fn normalized(answer: &Value) -> Value {
     let (mut answer, mut numbers) = (answer.clone(), BTreeMap::new());
     let allocations = answer.get_mut("allocations").and_then(Value::as_array_mut).into_iter().flatten();
     let results = allocations.filter_map(|one| one.pointer_mut("/devices/results")?.as_array_mut()).flatten();

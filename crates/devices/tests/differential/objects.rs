@@ -5,21 +5,22 @@ use crate::selectors::{ANY, GUARDED_A, LARGE, MODEL_A, NO_BOOL, NONE, OF_C, OF_D
 use serde_json::{Map, Value, json};
 
 /// What a situation has besides plain devices: each kind is in some situations only, so that plain ones stay frequent.
-pub struct Traits {
-    pub counters: bool,
-    pub shares: bool,
-    pub taints: bool,
-    pub binding: bool,
-    pub per_device: bool,
-    pub generations: bool,
-    pub broken: bool,
+#[expect(clippy::struct_excessive_bools, reason = "each is a thing of its own")]
+pub(crate) struct Traits {
+    pub(crate) counters: bool,
+    pub(crate) shares: bool,
+    pub(crate) taints: bool,
+    pub(crate) binding: bool,
+    pub(crate) per_device: bool,
+    pub(crate) generations: bool,
+    pub(crate) broken: bool,
     /// Pools of two drivers have one name, also pools with counters.
-    pub same_names: bool,
-    pub erring: bool,
+    pub(crate) same_names: bool,
+    pub(crate) erring: bool,
 }
 
 impl Traits {
-    pub fn draw(random: &Random) -> Self {
+    pub(crate) fn draw(random: &Random) -> Self {
         Self {
             counters: random.percent(25),
             shares: random.percent(30),
@@ -34,12 +35,12 @@ impl Traits {
     }
 }
 
-pub const NODES: [&str; 3] = ["n1", "n0", "n2"];
+pub(crate) const NODES: [&str; 3] = ["n1", "n0", "n2"];
 const DRIVERS: [&str; 2] = ["d.example", "c.example"];
 const POOLS: [&str; 4] = ["p", "a", "z", "n1"];
-pub const CLASSES: [&str; 4] = ["any", "gpu", "drv", "big"];
+pub(crate) const CLASSES: [&str; 4] = ["any", "gpu", "drv", "big"];
 
-pub fn node(random: &Random, name: &str) -> Value {
+pub(crate) fn node(random: &Random, name: &str) -> Value {
     let mut labels = json!({"zone": random.pick(&["a", "b"]), "arch": random.pick(&["x", "y"])});
     if random.percent(20) {
         labels["slots"] = json!(random.pick(&["1", "2"]));
@@ -47,7 +48,7 @@ pub fn node(random: &Random, name: &str) -> Value {
     json!({"metadata": {"name": name, "labels": labels}})
 }
 
-pub fn selector(random: &Random, traits: &Traits) -> Value {
+pub(crate) fn selector(random: &Random, traits: &Traits) -> Value {
     let expression = if traits.erring && random.percent(30) {
         random.pick(&[MODEL_A, SIZE_1, LARGE, NO_BOOL])
     } else {
@@ -61,11 +62,11 @@ fn some(random: &Random, most: usize, mut one: impl FnMut(&Random) -> Value) -> 
     (0..count).map(|_| one(random)).collect()
 }
 
-pub fn opaque(random: &Random) -> Value {
+pub(crate) fn opaque(random: &Random) -> Value {
     json!({"opaque": {"driver": random.pick(&DRIVERS), "parameters": {"mode": random.pick(&["x", "y"])}}})
 }
 
-pub fn classes(random: &Random, traits: &Traits) -> Value {
+pub(crate) fn classes(random: &Random, traits: &Traits) -> Value {
     let class = |name: &&str| {
         let mut spec = json!({"config": some(random, 2, opaque)});
         spec["selectors"] = match *name {
@@ -208,7 +209,7 @@ fn counter_slice(random: &Random, traits: &Traits) -> Value {
 }
 
 /// The slices of all pools, in no order.
-pub fn slices(random: &Random, traits: &Traits) -> Value {
+pub(crate) fn slices(random: &Random, traits: &Traits) -> Value {
     let mut ids: Vec<(&str, &str)> = DRIVERS.iter().flat_map(|d| POOLS.iter().map(move |p| (*d, *p))).collect();
     random.shuffle(&mut ids);
     if !traits.same_names {

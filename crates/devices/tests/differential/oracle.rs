@@ -4,13 +4,13 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 /// Upstream's allocator, in a process of its own.
-pub struct Oracle {
+pub(crate) struct Oracle {
     child: Child,
     answers: BufReader<ChildStdout>,
 }
 
 impl Oracle {
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let built =
             Command::new(root.join("hack/upstream.sh")).arg("--devices").stderr(Stdio::inherit()).output().unwrap();
@@ -27,7 +27,7 @@ impl Oracle {
     }
 
     /// The answers to all questions, by node. A thread writes, since neither side reads without end before it writes.
-    pub fn ask<'a>(&mut self, questions: impl Iterator<Item = &'a Value>) -> Vec<Value> {
+    pub(crate) fn ask<'a>(&mut self, questions: impl Iterator<Item = &'a Value>) -> Vec<Value> {
         let lines: Vec<String> = questions.map(|question| format!("{question}\n")).collect();
         let count = lines.len();
         let mut stdin = self.child.stdin.take().unwrap();

@@ -1,10 +1,10 @@
 use std::cell::Cell;
 
 /// Numbers from a seed, the same everywhere (SplitMix64).
-pub struct Random(Cell<u64>);
+pub(crate) struct Random(Cell<u64>);
 
 impl Random {
-    pub const fn new(seed: u64) -> Self {
+    pub(crate) const fn new(seed: u64) -> Self {
         Self(Cell::new(seed))
     }
 
@@ -17,24 +17,24 @@ impl Random {
     }
 
     /// Less than `end`.
-    pub fn below(&self, end: usize) -> usize {
+    pub(crate) fn below(&self, end: usize) -> usize {
         (self.next() % end as u64) as usize
     }
 
     /// From `low` to `high`, both included.
-    pub fn between(&self, low: usize, high: usize) -> usize {
+    pub(crate) fn between(&self, low: usize, high: usize) -> usize {
         low + self.below(high - low + 1)
     }
 
-    pub fn percent(&self, chance: usize) -> bool {
+    pub(crate) fn percent(&self, chance: usize) -> bool {
         self.below(100) < chance
     }
 
-    pub fn pick<T: Copy>(&self, from: &[T]) -> T {
+    pub(crate) fn pick<T: Copy>(&self, from: &[T]) -> T {
         from[self.below(from.len())]
     }
 
-    pub fn shuffle<T>(&self, list: &mut [T]) {
+    pub(crate) fn shuffle<T>(&self, list: &mut [T]) {
         for end in (1..list.len()).rev() {
             list.swap(end, self.below(end + 1));
         }

@@ -4,20 +4,20 @@ use berth_devices::{Select, SelectError};
 use berth_quantity::Quantity;
 
 /// Selectors as situations have them.
-pub const ANY: &str = "true";
-pub const NONE: &str = "false";
-pub const OF_C: &str = r#"device.driver == "c.example""#;
-pub const OF_D: &str = r#"device.driver == "d.example""#;
-pub const MODEL_A: &str = r#"device.attributes["d.example"].model == "a""#;
-pub const GUARDED_A: &str =
+pub(crate) const ANY: &str = "true";
+pub(crate) const NONE: &str = "false";
+pub(crate) const OF_C: &str = r#"device.driver == "c.example""#;
+pub(crate) const OF_D: &str = r#"device.driver == "d.example""#;
+pub(crate) const MODEL_A: &str = r#"device.attributes["d.example"].model == "a""#;
+pub(crate) const GUARDED_A: &str =
     r#"has(device.attributes["d.example"].model) && device.attributes["d.example"].model == "a""#;
-pub const SIZE_1: &str = r#"device.attributes["d.example"].size == 1"#;
-pub const LARGE: &str = r#"device.capacity["d.example"].memory.compareTo(quantity("8Gi")) >= 0"#;
-pub const SHARED: &str = "device.allowMultipleAllocations";
-pub const NO_BOOL: &str = "1";
+pub(crate) const SIZE_1: &str = r#"device.attributes["d.example"].size == 1"#;
+pub(crate) const LARGE: &str = r#"device.capacity["d.example"].memory.compareTo(quantity("8Gi")) >= 0"#;
+pub(crate) const SHARED: &str = "device.allowMultipleAllocations";
+pub(crate) const NO_BOOL: &str = "1";
 
 /// Evaluates just these.
-pub struct Few;
+pub(crate) struct Few;
 
 impl Select for Few {
     fn selects(&mut self, expression: &Str, device: &Device<'_>) -> Result<bool, SelectError> {

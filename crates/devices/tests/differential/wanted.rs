@@ -6,7 +6,13 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// The class of a difference on one node, or none.
-pub fn class(question: &Value, node: usize, ours: &Value, theirs: &Value, oracle: &mut Oracle) -> Option<&'static str> {
+pub(crate) fn class(
+    question: &Value,
+    node: usize,
+    ours: &Value,
+    theirs: &Value,
+    oracle: &mut Oracle,
+) -> Option<&'static str> {
     if distinct_is_not_distinct(question, ours, theirs) {
         return Some("distinctAttribute");
     }
@@ -61,7 +67,8 @@ fn distinct_is_not_distinct(question: &Value, ours: &Value, theirs: &Value) -> b
     }
     let is_error = |answer: &Value, part: &str| answer["error"].as_str().is_some_and(|text| text.contains(part));
     let of_constraint = "a claim constraint would not be satisfied";
-    if [ours, theirs].iter().any(|answer| is_error(answer, of_constraint)) || is_error(theirs, "CEL") {
+    let errors_on_the_way = [of_constraint, "CEL", "create NodeSelector"];
+    if is_error(ours, of_constraint) || errors_on_the_way.iter().any(|part| is_error(theirs, part)) {
         return true;
     }
     let allocations = theirs["allocations"].as_array().into_iter().flatten();

@@ -44,6 +44,8 @@ mod taints;
 mod takes;
 
 #[cfg(test)]
+mod allocator_tests;
+#[cfg(test)]
 mod testing;
 
 pub use allocator::Allocator;

@@ -16,11 +16,17 @@ pub(crate) fn class(
     if distinct_is_not_distinct(question, ours, theirs) {
         return Some("distinctAttribute");
     }
-    counters_are_told_apart(question, node, ours, oracle).then_some("counters of equally named pools")
+    // What it remembers of other nodes takes no part then.
+    let mut alone = question.clone();
+    alone["nodes"] = Value::Array(vec![question["nodes"][node].clone()]);
+    if encode::normalized(&oracle.ask(std::iter::once(&alone))[0][0]) == *ours {
+        return Some("counters that another node saw");
+    }
+    counters_are_told_apart(&alone, ours, oracle).then_some("counters of equally named pools")
 }
 
 /// Upstream's answer under other names of the pools, which are then those of one driver each, must be ours.
-fn counters_are_told_apart(question: &Value, node: usize, ours: &Value, oracle: &mut Oracle) -> bool {
+fn counters_are_told_apart(question: &Value, ours: &Value, oracle: &mut Oracle) -> bool {
     let with_counters = |pools: &mut BTreeMap<String, Vec<String>>| {
         for spec in question["slices"].as_array().unwrap().iter().map(|slice| &slice["spec"]) {
             if spec.get("sharedCounters").is_some() {
@@ -46,7 +52,7 @@ fn counters_are_told_apart(question: &Value, node: usize, ours: &Value, oracle: 
         rename(&mut result["pool"], &driver);
     }
     let answers = oracle.ask(std::iter::once(&renamed));
-    let text = encode::normalized(&answers[0][node]).to_string();
+    let text = encode::normalized(&answers[0][0]).to_string();
     let back = ["c.example", "d.example"].iter().fold(text, |text, driver| text.replace(&format!("-of-{driver}"), ""));
     serde_json::from_str::<Value>(&back).unwrap() == *ours
 }

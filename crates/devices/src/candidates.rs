@@ -9,6 +9,7 @@ use crate::pool::{Pool, PoolState};
 use crate::pools::Pools;
 use crate::select::{Select, SelectError};
 use crate::state::{AllocatedState, DeviceUse, PoolUse};
+use std::ops::Range;
 
 /// What the evaluation of a selector counts in steps: it takes at least as long as looking at so many devices.
 const EVALUATION: u64 = 16;
@@ -71,8 +72,8 @@ impl<'a> Candidates<'a> {
         self.pool_use(candidate.pool)?.device(&candidate.device.name)
     }
 
-    /// The first pool, and how far its devices go, of those that make it impossible to say which devices are all.
-    pub(crate) fn by_pool(&self) -> impl Iterator<Item = (&'a Pool, std::ops::Range<u32>)> + '_ {
+    /// Each pool, and the numbers of its devices.
+    pub(crate) fn by_pool(&self) -> impl Iterator<Item = (&'a Pool, Range<u32>)> + '_ {
         let mut next = 0;
         self.pools.iter().enumerate().map(move |(index, pool)| {
             let start = next;

@@ -46,6 +46,8 @@ mod takes;
 #[cfg(test)]
 mod allocator_tests;
 #[cfg(test)]
+mod incremental_tests;
+#[cfg(test)]
 mod testing;
 
 pub use allocator::Allocator;

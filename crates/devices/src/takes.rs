@@ -7,6 +7,7 @@ use crate::constraints::Constraint;
 use crate::counters::CounterUse;
 use crate::plan::{Plan, Slot};
 use crate::shares::Shares;
+use crate::state::DeviceUse;
 use crate::taints;
 
 /// One device that a slot took.
@@ -179,7 +180,7 @@ impl<'a, 's> Takes<'a, 's> {
         // One that is held alone as well is in use for all but admins.
         let by_allocations = match self.held(device) {
             Held::Sums => true,
-            Held::Dedicated => self.candidates.use_of(device).is_some_and(crate::state::DeviceUse::has_sums),
+            Held::Dedicated => self.candidates.use_of(device).is_some_and(DeviceUse::has_sums),
             Held::Free | Held::Unasked => false,
         };
         by_allocations || self.shares.is_shared(device)

@@ -69,9 +69,15 @@ proptest! {
     ) {
         let allocation = |result: &DeviceResult| AllocationResult { results: vec![result.clone()], ..AllocationResult::default() };
         let (mut kept, mut anew) = (AllocatedState::default(), AllocatedState::default());
-        go.iter().chain(&stay).for_each(|result| kept.allocate(&allocation(result)));
-        go.iter().for_each(|result| kept.deallocate(&allocation(result)));
-        stay.iter().for_each(|result| anew.allocate(&allocation(result)));
+        for result in go.iter().chain(&stay) {
+            kept.allocate(&allocation(result));
+        }
+        for result in &go {
+            kept.deallocate(&allocation(result));
+        }
+        for result in &stay {
+            anew.allocate(&allocation(result));
+        }
         for (pool, device) in ["d/p", "d/q"].into_iter().flat_map(|pool| ["x", "y"].map(|device| (pool, device))) {
             let memory = QualifiedName::parse("memory");
             let of = |state: &AllocatedState| {

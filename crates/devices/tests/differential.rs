@@ -90,6 +90,11 @@ fn devices_are_those_that_upstream_allocates() {
         for ((seed, question, ours), theirs) in asked.into_iter().zip(theirs) {
             for (node, (ours, theirs)) in ours.iter().zip(theirs.as_array().unwrap()).enumerate() {
                 let theirs = encode::normalized(theirs);
+                if theirs["error"].as_str().is_some_and(|text| text.starts_with("filter operation aborted")) {
+                    println!("BERTH_DEVICES_SEED={seed}, node {node}: upstream takes longer than its oracle waits");
+                    too_long += 1;
+                    continue;
+                }
                 if *ours == theirs {
                     *kinds.entry(kind(ours)).or_insert(0) += 1;
                     continue;

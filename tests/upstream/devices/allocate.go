@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -76,6 +77,9 @@ func stateOf(results []resourceapi.DeviceRequestAllocationResult) structured.All
 	return state
 }
 
+// A search may take exponentially long. Who asks takes care not to ask for such; this ends one that slipped through.
+const longest = 5 * time.Second
+
 // One allocator answers for all nodes, so that what it remembers from one to the next takes part.
 func allocates(line []byte) (any, error) {
 	var asked situation
@@ -90,7 +94,9 @@ func allocates(line []byte) (any, error) {
 	}
 	answers := make([]allocated, 0, len(asked.Nodes))
 	for _, node := range asked.Nodes {
+		ctx, cancel := context.WithTimeout(ctx, longest)
 		allocations, err := allocator.Allocate(ctx, node, asked.Claims)
+		cancel()
 		answer := allocated{Allocations: allocations}
 		if err != nil {
 			answer.Error, answer.OnNode = err.Error(), errors.Is(err, structured.ErrFailedAllocationOnNode)

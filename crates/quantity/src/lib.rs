@@ -1,7 +1,7 @@
 //! Amounts as Kubernetes writes them.
 
 use std::fmt;
-use std::ops::{Add, AddAssign};
+use std::ops::{Add, AddAssign, Sub};
 
 const NANOS_PER_UNIT: i128 = 1_000_000_000;
 const NANOS_PER_MILLI: i128 = 1_000_000;
@@ -83,6 +83,11 @@ impl Quantity {
         round_up(self.nanos, NANOS_PER_UNIT)
     }
 
+    /// Billionths of a unit, exactly.
+    pub const fn nanos(self) -> i128 {
+        self.nanos
+    }
+
     pub const fn is_negative(self) -> bool {
         self.nanos < 0
     }
@@ -93,6 +98,14 @@ impl Add for Quantity {
 
     fn add(self, other: Self) -> Self {
         Self { nanos: self.nanos.saturating_add(other.nanos) }
+    }
+}
+
+impl Sub for Quantity {
+    type Output = Self;
+
+    fn sub(self, other: Self) -> Self {
+        Self { nanos: self.nanos.saturating_sub(other.nanos) }
     }
 }
 

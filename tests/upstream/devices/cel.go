@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/cel"
@@ -21,11 +22,18 @@ type selected struct {
 	RuntimeError string `json:"runtimeError,omitempty"`
 	Matches      bool   `json:"matches"`
 	Cost         uint64 `json:"cost"`
+	// Upstream did not survive the question, at whatever stage.
+	Panic string `json:"panic,omitempty"`
 }
 
 var compiler = cel.GetCompiler(cel.Features{EnableConsumableCapacity: true})
 
-func selects(line []byte) (any, error) {
+func selects(line []byte) (answer any, err error) {
+	defer func() {
+		if broken := recover(); broken != nil {
+			answer = selected{Panic: fmt.Sprint(broken)}
+		}
+	}()
 	var asked selection
 	if err := json.Unmarshal(line, &asked); err != nil {
 		return nil, err
@@ -40,12 +48,12 @@ func selects(line []byte) (any, error) {
 		Attributes:               asked.Device.Attributes,
 		Capacity:                 asked.Device.Capacity,
 	})
-	answer := selected{Matches: matches}
+	found := selected{Matches: matches}
 	if details != nil && details.ActualCost() != nil {
-		answer.Cost = *details.ActualCost()
+		found.Cost = *details.ActualCost()
 	}
 	if err != nil {
-		answer.RuntimeError = err.Error()
+		found.RuntimeError = err.Error()
 	}
-	return answer, nil
+	return found, nil
 }

@@ -1,0 +1,138 @@
+//! The device as an expression sees it: `device` with its maps of domains, and in those the maps of names.
+
+use crate::device::{Attribute, Device, QualifiedName};
+use crate::error::EvalError;
+use crate::library::quantity::Amount;
+use crate::library::semver;
+use crate::text::Text;
+use crate::value::Value;
+
+/// A map that is read from the device when it is asked.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct View<'a> {
+    device: &'a Device<'a>,
+    part: Part<'a>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Part<'a> {
+    Device,
+    Attributes,
+    Capacity,
+    AttributesIn(&'a str),
+    CapacityIn(&'a str),
+    /// A domain that the device does not have.
+    Empty,
+}
+
+/// What a domain has: upstream's maps of domains never fail to find one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Found {
+    Exactly,
+    ByDefault,
+}
+
+/// Refuses a device with an attribute that no expression can look at.
+pub(crate) fn check(device: &Device<'_>) -> Result<(), EvalError> {
+    for (name, attribute) in device.attributes {
+        let cause = match attribute {
+            Attribute::Unknown => "unsupported attribute value",
+            Attribute::Version(text) if !semver::is_valid(text) => "parse semantic version",
+            _ => continue,
+        };
+        let slash = if name.domain.is_empty() { "" } else { "/" };
+        return Err(EvalError::Attribute { name: format!("{}{slash}{}", name.domain, name.id).into(), cause });
+    }
+    Ok(())
+}
+
+impl<'a> View<'a> {
+    pub(crate) const fn new(device: &'a Device<'a>) -> Self {
+        Self { device, part: Part::Device }
+    }
+
+    const fn with(self, part: Part<'a>) -> Value<'a> {
+        Value::View(Self { device: self.device, part })
+    }
+
+    pub(crate) fn find(self, key: &str) -> Option<(Value<'a>, Found)> {
+        let device = self.device;
+        let value = match self.part {
+            Part::Device => match key {
+                "driver" => Value::Text(Text::Borrowed(device.driver)),
+                "allowMultipleAllocations" => Value::Bool(device.allow_multiple_allocations),
+                "attributes" => self.with(Part::Attributes),
+                "capacity" => self.with(Part::Capacity),
+                _ => return None,
+            },
+            Part::Attributes => match domain_named(device.attributes, device.driver, key) {
+                Some(domain) => self.with(Part::AttributesIn(domain)),
+                None => return Some((self.with(Part::Empty), Found::ByDefault)),
+            },
+            Part::Capacity => match domain_named(device.capacity, device.driver, key) {
+                Some(domain) => self.with(Part::CapacityIn(domain)),
+                None => return Some((self.with(Part::Empty), Found::ByDefault)),
+            },
+            Part::AttributesIn(domain) => attribute(look_up(device.attributes, device.driver, domain, key)?)?,
+            Part::CapacityIn(domain) => {
+                Value::Quantity(Amount::of_device(*look_up(device.capacity, device.driver, domain, key)?))
+            }
+            Part::Empty => return None,
+        };
+        Some((value, Found::Exactly))
+    }
+
+    /// In the order of the names.
+    pub(crate) fn keys(self) -> Vec<&'a str> {
+        let device = self.device;
+        let mut keys = match self.part {
+            Part::Device => vec!["allowMultipleAllocations", "attributes", "capacity", "driver"],
+            Part::Attributes => device.attributes.iter().map(|(name, _)| name.domain_at(device.driver)).collect(),
+            Part::Capacity => device.capacity.iter().map(|(name, _)| name.domain_at(device.driver)).collect(),
+            Part::AttributesIn(domain) => ids_in(device.attributes, device.driver, domain),
+            Part::CapacityIn(domain) => ids_in(device.capacity, device.driver, domain),
+            Part::Empty => Vec::new(),
+        };
+        keys.sort_unstable();
+        keys.dedup();
+        keys
+    }
+
+    pub(crate) fn len(self) -> usize {
+        self.keys().len()
+    }
+}
+
+fn attribute(attribute: &Attribute) -> Option<Value<'_>> {
+    Some(match attribute {
+        Attribute::Bool(value) => Value::Bool(*value),
+        Attribute::Int(value) => Value::Int(*value),
+        Attribute::Text(value) => Value::Text(Text::Borrowed(value)),
+        Attribute::Version(value) => Value::Semver(Text::Borrowed(value)),
+        // No evaluation begins on a device that has one.
+        Attribute::Unknown => return None,
+    })
+}
+
+/// The domain as the device has it, so that it can be borrowed.
+fn domain_named<'a, T>(table: &'a [(QualifiedName, T)], driver: &'a str, domain: &str) -> Option<&'a str> {
+    if domain == driver && table.first().is_some_and(|(name, _)| name.domain.is_empty()) {
+        return Some(driver);
+    }
+    let at = table.partition_point(|(name, _)| *name.domain < *domain);
+    let (name, _) = table.get(at)?;
+    (*name.domain == *domain && !domain.is_empty()).then_some(&*name.domain)
+}
+
+fn look_up<'a, T>(table: &'a [(QualifiedName, T)], driver: &str, domain: &str, id: &str) -> Option<&'a T> {
+    let get = |domain: &str| {
+        let at = table.binary_search_by(|(name, _)| (*name.domain).cmp(domain).then_with(|| (*name.id).cmp(id)));
+        at.ok().map(|at| &table[at].1)
+    };
+    let own = if domain == driver { get("") } else { None };
+    own.or_else(|| get(domain))
+}
+
+fn ids_in<'a, T>(table: &'a [(QualifiedName, T)], driver: &str, domain: &str) -> Vec<&'a str> {
+    table.iter().filter(|(name, _)| name.domain_at(driver) == domain).map(|(name, _)| &*name.id).collect()
+}

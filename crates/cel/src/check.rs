@@ -207,6 +207,7 @@ impl<'t> Checker<'t> {
     }
 
     fn ident(&mut self, id: Id, name: &str) -> Result<(), CompileError> {
+        let name = name.trim_start_matches('.');
         if let Some((_, of, slot)) = self.scope.iter().rev().find(|(found, ..)| *found == name) {
             let (of, slot) = (of.clone(), *slot);
             self.set(id, of, Fact::Slot(slot));

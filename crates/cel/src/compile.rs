@@ -90,8 +90,11 @@ impl Compiler<'_> {
     fn expr(&mut self, id: Id) -> Result<At, CompileError> {
         let node = match self.tree.get(id) {
             Expr::Literal(literal) => return Ok(self.literal(literal)),
+            Expr::Ident(_) | Expr::Select { .. } if let Fact::Type(name) = self.fact(id) => {
+                let node = Node::Constant(Value::Type(name));
+                return Ok(self.add_constant(node, Constant::Known));
+            }
             Expr::Ident(_) | Expr::Message(_) => self.name(id),
-            Expr::Select { .. } if matches!(self.fact(id), Fact::Type(_)) => self.name(id),
             Expr::Select { operand, field, access } => {
                 Node::Select { operand: self.expr(*operand)?, field: field.clone(), access: *access }
             }
@@ -139,7 +142,6 @@ impl Compiler<'_> {
     fn name(&self, id: Id) -> Node {
         match self.fact(id) {
             Fact::Device => Node::Device,
-            Fact::Type(name) => Node::Constant(Value::Type(name)),
             _ => Node::Slot(self.slot(id)),
         }
     }

@@ -130,6 +130,7 @@ pub(crate) fn find<'a>(map: &Value<'a>, key: &Value<'a>) -> Option<Value<'a>> {
     match (map, key) {
         (Value::Map(map), _) => find_in(map, key),
         (Value::View(view), Value::Text(key)) => view.find(key).map(|(value, _)| value),
+        (Value::View(view), _) => view.default(),
         _ => None,
     }
 }

@@ -128,6 +128,15 @@ impl<'a, 'm> Machine<'a, 'm> {
         }
     }
 
+    /// Both values, or the first error, unless the second is one that ends everything.
+    fn both(&mut self, one: At, other: At) -> Result<[Value<'a>; 2], EvalError> {
+        match (self.eval(one), self.eval(other)) {
+            (Ok(one), Ok(other)) => Ok([one, other]),
+            (_, Err(error)) if error.is_fatal() => Err(error),
+            (Err(error), _) | (_, Err(error)) => Err(error),
+        }
+    }
+
     fn all(&mut self, ats: &[At]) -> Result<Vec<Value<'a>>, EvalError> {
         ats.iter().map(|at| self.eval(*at)).collect()
     }
@@ -177,7 +186,7 @@ impl<'a, 'm> Machine<'a, 'm> {
 
     #[inline(never)]
     fn equal(&mut self, one: At, other: At, negated: bool) -> Evaluated<'a> {
-        let (one, other) = (self.eval(one)?, self.eval(other)?);
+        let [one, other] = self.both(one, other)?;
         match equal::equal(&mut self.meter, &one, &other) {
             Ok(equal) => Ok(Value::Bool(equal != negated)),
             // What cannot be compared is not equal, says upstream's `!=`, and its `==` says that it cannot be compared.
@@ -188,7 +197,7 @@ impl<'a, 'm> Machine<'a, 'm> {
 
     #[inline(never)]
     fn membership(&mut self, item: At, range: At) -> Evaluated<'a> {
-        let (item, range) = (self.eval(item)?, self.eval(range)?);
+        let [item, range] = self.both(item, range)?;
         match &range {
             Value::List(list) => equal::contains(&mut self.meter, &list.items, &item).map(Value::Bool),
             // Upstream's maps hash the key.
@@ -222,7 +231,9 @@ impl<'a, 'm> Machine<'a, 'm> {
                 call(&mut self.meter, candidates, &[arg?])
             }
             [one, other] => {
-                let args = [self.eval(*one)?, self.eval(*other)?];
+                // Where upstream has yet to choose among several functions, it looks no further than the first error.
+                let is_chosen = candidates.len() == 1 || candidates.iter().any(|candidate| !candidate.is_guarded);
+                let args = if is_chosen { self.both(*one, *other)? } else { [self.eval(*one)?, self.eval(*other)?] };
                 call(&mut self.meter, candidates, &args)
             }
             more => {

@@ -276,7 +276,7 @@ impl Parser {
 
     /// An identifier, a call, or the fields of a message.
     fn name(&mut self) -> Result<Id, CompileError> {
-        self.take_sign(".");
+        let is_global = self.take_sign(".");
         let name = self.ident()?;
         if let Some(message) = self.message(&name) {
             return self.add(Expr::Message(message));
@@ -285,10 +285,12 @@ impl Parser {
             return Err(CompileError::refused(format!("reserved identifier: {name}")));
         }
         if !self.take_sign("(") {
-            return self.add(Expr::Ident(name));
+            // The dot stays, so that no macro takes it for a variable of its own.
+            return self.add(Expr::Ident(if is_global { format!(".{name}").into() } else { name }));
         }
         let args = self.list(")", Self::expr)?;
-        macros::global(&mut self.tree, &name, &args)?
+        let expanded = if is_global { None } else { macros::global(&mut self.tree, &name, &args)? };
+        expanded
             .map_or_else(|| self.add(Expr::Call { name, target: None, args: args.into() }), Ok)
     }
 
@@ -358,7 +360,7 @@ mod tests {
             ("a.?b[?c].d()", "a.Optional.b[?c].d()"),
             ("x in [1,]", "@in(x, List([(Id(1), false)]))"),
             ("(a)", "a"),
-            (".a", "a"),
+            (".a", ".a"),
             ("[,]", "List([])"),
         ] {
             let (tree, root) = parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));

@@ -58,6 +58,7 @@ pub(crate) struct Fold {
 #[derive(Debug)]
 pub(crate) enum Expr {
     Literal(Literal),
+    /// With a dot before it where it was written so.
     Ident(Box<str>),
     Select {
         operand: Id,
@@ -140,7 +141,7 @@ impl Tree {
     /// `a.b.c` of an identifier and plain selections.
     pub(crate) fn qualified_name(&self, id: Id) -> Option<String> {
         match self.get(id) {
-            Expr::Ident(name) => Some(name.to_string()),
+            Expr::Ident(name) => Some(name.trim_start_matches('.').to_owned()),
             Expr::Select { operand, field, access: Access::Plain } => {
                 let mut name = self.qualified_name(*operand)?;
                 name.push('.');

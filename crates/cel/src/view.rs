@@ -55,6 +55,11 @@ impl<'a> View<'a> {
         Value::View(Self { device: self.device, part })
     }
 
+    /// What the map has for a key that is no text.
+    pub(crate) fn default(self) -> Option<Value<'a>> {
+        matches!(self.part, Part::Attributes | Part::Capacity).then_some(self.with(Part::Empty))
+    }
+
     pub(crate) fn find(self, key: &str) -> Option<(Value<'a>, Found)> {
         let device = self.device;
         let value = match self.part {

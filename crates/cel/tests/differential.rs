@@ -118,6 +118,12 @@ fn attribute(value: &Value) -> Attribute {
     }
 }
 
+/// Whether upstream also gives our answer: it goes over maps in another order each time.
+fn changes_its_mind(oracle: &Path, question: &Value, ours: &Answer) -> bool {
+    let again = vec![question.clone(); 64];
+    upstream(oracle, &again).iter().any(|(theirs, _)| theirs == ours)
+}
+
 fn number(name: &str, default: &str) -> u64 {
     std::env::var(name).unwrap_or_else(|_| default.to_owned()).parse().unwrap()
 }
@@ -151,7 +157,7 @@ fn selectors_answer_as_upstream() {
                 if theirs.0 != Answer::DoesNotCompile {
                     unsupported.entry(ours.1).or_insert((0, text.to_owned())).0 += 1;
                 }
-            } else if ours.0 != theirs.0 {
+            } else if ours.0 != theirs.0 && !changes_its_mind(&oracle, question, &ours.0) {
                 differences
                     .push(format!("{text}\n  of {}\n  ours {ours:?}\n  upstream {theirs:?}", question["device"]));
             }

@@ -191,7 +191,7 @@ fn fixed(value: f64, precision: usize) -> Result<String, EvalError> {
     }
     let plain = format!("{:.precision$}", value.abs());
     let (whole, fraction) = plain.split_once('.').map_or((&*plain, None), |(whole, fraction)| (whole, Some(fraction)));
-    let mut out = String::from(if value.is_sign_negative() { "-" } else { "" });
+    let mut out = String::from(if value < 0.0 { "-" } else { "" });
     for (at, digit) in whole.chars().enumerate() {
         if at > 0 && (whole.len() - at).is_multiple_of(3) {
             out.push(',');

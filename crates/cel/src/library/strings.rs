@@ -111,21 +111,14 @@ fn last_index_of<'a>(meter: &mut Meter<'_>, args: &[Value<'a>]) -> Evaluated<'a>
     if offset >= length as i64 {
         return Ok(Value::Int(-1));
     }
-    // The last match that begins at the offset ends its own length behind it.
+    // Matches may overlap, so each place is tried.
+    meter.bytes(text.len().saturating_mul(1 + wanted.len() / 16))?;
     let from = byte_at(text, offset).unwrap_or(text.len());
-    let end = (from + wanted.len()).min(text.len());
-    let end = (end..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
-    match text[..end].rmatch_indices(&**wanted).map(|(at, _)| at).find(|at| *at <= from) {
+    let begins = |at: &usize| text.is_char_boundary(*at) && text[*at..].starts_with(&**wanted);
+    match (0..=from).rev().find(begins) {
         Some(at) => int(text[..at].chars().count()),
-        None => last_overlapping(text, wanted, from),
+        None => Ok(Value::Int(-1)),
     }
-}
-
-/// Matches that overlap later ones, which searching from the end steps over.
-fn last_overlapping<'a>(text: &str, wanted: &str, from: usize) -> Evaluated<'a> {
-    let found = text[..=from.min(text.len() - 1)].len();
-    let at = (0..found).rev().find(|at| text.is_char_boundary(*at) && text[*at..].starts_with(wanted));
-    at.map_or(Ok(Value::Int(-1)), |at| int(text[..at].chars().count()))
 }
 
 fn lower<'a>(meter: &mut Meter<'_>, args: &[Value<'a>]) -> Evaluated<'a> {

@@ -45,7 +45,8 @@ struct Writer<'r> {
 
 /// An expression that should be a bool, or one with a few tokens exchanged.
 pub(crate) fn expression(random: &mut Random) -> String {
-    let left = 2 + random.below(4 << random.below(4));
+    let most = 4 << random.below(4);
+    let left = 2 + random.below(most);
     let mut writer = Writer { random, variables: Vec::new(), introduced: 0, left };
     let mut text = writer.of("bool", 0);
     if random.chance(8) {

@@ -16,6 +16,8 @@ pub(crate) enum Node {
     /// A constant that values borrow.
     Text(Box<str>),
     Device,
+    /// `device.attributes["domain"].name`, or a part of it: one look-up after the other, by names that are constants.
+    Path(Box<[Box<str>]>),
     Slot(u32),
     Select {
         operand: At,

@@ -8,7 +8,7 @@ use crate::library::regex::Function;
 use crate::look_up;
 use crate::meter::Meter;
 use crate::signatures::Signature;
-use crate::syntax::{Expr, Id, Literal, Tree};
+use crate::syntax::{Access, Expr, Id, Literal, Tree};
 use crate::text::Text;
 use crate::validate;
 use crate::value::{Key, Value};
@@ -96,7 +96,11 @@ impl Compiler<'_> {
             }
             Expr::Ident(_) | Expr::Message(_) => self.name(id),
             Expr::Select { operand, field, access } => {
-                Node::Select { operand: self.expr(*operand)?, field: field.clone(), access: *access }
+                let operand = self.expr(*operand)?;
+                match self.path(operand, field).filter(|_| *access == Access::Plain) {
+                    Some(path) => path,
+                    None => Node::Select { operand, field: field.clone(), access: *access },
+                }
             }
             Expr::Index { operand, index, optional } => {
                 let (operand, index) = (self.expr(*operand)?, self.expr(*index)?);
@@ -105,7 +109,12 @@ impl Compiler<'_> {
                 {
                     look_up::check_key(&value).map_err(validate::of_constant)?;
                 }
-                Node::Index { operand, index, optional: *optional }
+                let path =
+                    if let Node::Text(key) = &self.nodes[index.0 as usize] { self.path(operand, key) } else { None };
+                match path.filter(|_| !optional) {
+                    Some(path) => path,
+                    None => Node::Index { operand, index, optional: *optional },
+                }
             }
             Expr::Call { name, target, args } => return self.call(id, name, *target, args),
             Expr::List(items) => return self.list(items),
@@ -137,6 +146,16 @@ impl Compiler<'_> {
             }
         };
         Ok(self.add(node))
+    }
+
+    /// The path that goes on from a path, or from the device, with this key.
+    fn path(&self, operand: At, key: &str) -> Option<Node> {
+        let before: &[Box<str>] = match &self.nodes[operand.0 as usize] {
+            Node::Device => &[],
+            Node::Path(keys) => keys,
+            _ => return None,
+        };
+        Some(Node::Path(before.iter().cloned().chain([key.into()]).collect()))
     }
 
     fn name(&self, id: Id) -> Node {

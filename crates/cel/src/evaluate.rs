@@ -72,6 +72,7 @@ impl<'a, 'm> Machine<'a, 'm> {
             Node::Constant(value) => Ok(value.clone()),
             Node::Text(text) => Ok(borrowed(text)),
             Node::Device => Ok(Value::View(View::new(self.device))),
+            Node::Path(keys) => self.path(keys),
             Node::Slot(slot) => self.slot(*slot).map(Value::handed_on),
             Node::Select { operand, field, access } => self.select(*operand, field, *access),
             Node::Index { operand, index, optional } => self.index(*operand, *index, *optional),
@@ -103,6 +104,24 @@ impl<'a, 'm> Machine<'a, 'm> {
             }
             Node::OptionalOr { target, other, is_value } => self.optional_or(*target, *other, *is_value),
         }
+    }
+
+    fn path(&mut self, keys: &'a [Box<str>]) -> Evaluated<'a> {
+        self.meter.steps(keys.len())?;
+        let mut view = View::new(self.device);
+        for (at, key) in keys.iter().enumerate() {
+            match view.find(key) {
+                Some((Value::View(inner), _)) => view = inner,
+                Some((mut found, _)) => {
+                    for key in &keys[at + 1..] {
+                        found = look_up::get(found, &borrowed(key), false)?;
+                    }
+                    return Ok(found);
+                }
+                None => return Err(EvalError::NoSuchKey(key.clone())),
+            }
+        }
+        Ok(Value::View(view))
     }
 
     fn slot(&mut self, slot: u32) -> Evaluated<'a> {

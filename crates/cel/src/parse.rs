@@ -290,8 +290,7 @@ impl Parser {
         }
         let args = self.list(")", Self::expr)?;
         let expanded = if is_global { None } else { macros::global(&mut self.tree, &name, &args)? };
-        expanded
-            .map_or_else(|| self.add(Expr::Call { name, target: None, args: args.into() }), Ok)
+        expanded.map_or_else(|| self.add(Expr::Call { name, target: None, args: args.into() }), Ok)
     }
 
     /// The whole name if `{` follows it; the fields need not be read, since there is no type that they could be of.

@@ -121,7 +121,11 @@ const ORDINARY: &str = "device.attributes[\"gpu.example.com\"].model == \"A100\"
 #[test]
 #[ignore = "measures"]
 fn time_a_device() {
-    for text in [ORDINARY, "device.attributes[\"gpu.example.com\"].version.isGreaterThan(semver(\"1.0.0\"))", "device.driver == \"x\""] {
+    for text in [
+        ORDINARY,
+        "device.attributes[\"gpu.example.com\"].version.isGreaterThan(semver(\"1.0.0\"))",
+        "device.driver == \"x\"",
+    ] {
         let program = Program::compile(text).unwrap();
         with_device(|device| {
             let rounds = 1_000_000;
@@ -133,7 +137,7 @@ fn time_a_device() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(3_000))]
+    #![proptest_config(ProptestConfig { cases: 3_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn any_text_has_an_answer(text in "\\PC{0,60}") {

@@ -228,7 +228,12 @@ fn add<'a>(_: &mut Meter<'_>, args: &[Value<'a>]) -> Evaluated<'a> {
 
 fn sub<'a>(_: &mut Meter<'_>, args: &[Value<'a>]) -> Evaluated<'a> {
     let [one, other] = args else { return Err(EvalError::NoSuchOverload) };
+    let is_smallest = matches!(other, Value::Int(i64::MIN));
     let (one, other) = (operand(one)?, operand(other)?);
+    // Upstream negates the int, of which the smallest stays what it is; only a sum that is too small makes it count anew.
+    if is_smallest && one.form == Form::Whole && !one.value.is_negative() {
+        return Ok(Value::Quantity(one.combined(other, one.value + other.value)));
+    }
     Ok(Value::Quantity(one.combined(other, one.value - other.value)))
 }
 

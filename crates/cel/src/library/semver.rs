@@ -56,7 +56,23 @@ fn parts(text: &str) -> Option<Parts<'_>> {
 }
 
 pub(crate) fn is_valid(text: &str) -> bool {
-    parts(text).is_some()
+    is_plain(text.as_bytes()) || parts(text).is_some()
+}
+
+/// Whether it is three small numbers, as most versions are: each device is asked before each evaluation.
+fn is_plain(text: &[u8]) -> bool {
+    let (mut dots, mut digits, mut begins_with_zero) = (0, 0, false);
+    for b in text {
+        match b {
+            b'0'..=b'9' if digits < 9 && !begins_with_zero => {
+                begins_with_zero = digits == 0 && *b == b'0';
+                digits += 1;
+            }
+            b'.' if digits > 0 && dots < 2 => (dots, digits, begins_with_zero) = (dots + 1, 0, false),
+            _ => return false,
+        }
+    }
+    dots == 2 && digits > 0
 }
 
 /// The order of two valid versions.
@@ -180,6 +196,17 @@ mod tests {
         ] {
             assert!(!is_valid(text), "{text}");
         }
+    }
+
+    #[test]
+    fn the_short_way_is_a_part_of_the_long_one() {
+        for text in [
+            "1.2.3", "0.0.0", "10.20.30", "01.2.3", "1.02.3", "1.2", "1.2.3.4", "1..3", "1.2.", "", ".1.2", "1.2.3-a",
+            "0.10.0",
+        ] {
+            assert!(!is_plain(text.as_bytes()) || parts(text).is_some(), "{text}");
+        }
+        assert!(is_plain(b"1.20.3") && is_plain(b"0.0.0"));
     }
 
     #[test]

@@ -29,8 +29,9 @@ const MAY_USE: [(&str, &[&str]); 16] = [
 ];
 
 /// What the deciding ring may take from outside.
-const CORE_CRATES: [&str; 10] = [
+const CORE_CRATES: [&str; 11] = [
     "std",
+    "core",
     "crate",
     "super",
     "hashbrown",

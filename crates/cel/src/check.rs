@@ -109,7 +109,7 @@ fn type_named(name: &str) -> Option<Type> {
         "list" => Type::list(Type::Dyn),
         "map" => Type::map(Type::Dyn, Type::Dyn),
         "null_type" => Type::Null,
-        "type" => Type::Type(Type::Dyn.into()),
+        "type" => Type::Meta(Type::Dyn.into()),
         "google.protobuf.Duration" => Type::Duration,
         "google.protobuf.Timestamp" => Type::Timestamp,
         "optional_type" => Type::optional(Type::Dyn),
@@ -216,7 +216,7 @@ impl<'t> Checker<'t> {
         } else {
             let of = type_named(name).ok_or_else(|| undeclared(name))?;
             let fact = Fact::Type(value_name(&of));
-            self.set(id, Type::Type(of.into()), fact);
+            self.set(id, Type::Meta(of.into()), fact);
         }
         Ok(())
     }
@@ -233,7 +233,7 @@ impl<'t> Checker<'t> {
         });
         if let Some(of) = known.transpose()? {
             let fact = Fact::Type(value_name(&of));
-            self.set(id, Type::Type(of.into()), fact);
+            self.set(id, Type::Meta(of.into()), fact);
             return Ok(());
         }
         self.visit(operand)?;

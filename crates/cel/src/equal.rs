@@ -93,11 +93,10 @@ fn maps<'a>(meter: &mut Meter<'_>, one: &Value<'a>, other: &Value<'a>) -> Result
     for (key, value) in entries(meter, one)? {
         let Some(found) = find(other, &key) else { return Ok(false) };
         match equal(meter, &value, &found) {
-            Ok(true) => {}
             Ok(false) => return Ok(false),
             Err(error) if error.is_fatal() || error.is_unsupported() => return Err(error),
-            // As in lists.
-            Err(_) => {}
+            // As in lists, what cannot be compared counts as equal.
+            Ok(true) | Err(_) => {}
         }
     }
     Ok(true)

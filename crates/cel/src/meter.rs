@@ -22,16 +22,9 @@ impl<'m> Meter<'m> {
     }
 
     pub(crate) fn steps(&mut self, count: usize) -> Result<(), EvalError> {
-        match self.left.checked_sub(count as u64) {
-            Some(left) => {
-                *self.left = left;
-                Ok(())
-            }
-            None => {
-                *self.left = 0;
-                Err(EvalError::Budget)
-            }
-        }
+        let left = self.left.checked_sub(count as u64);
+        *self.left = left.unwrap_or(0);
+        if left.is_some() { Ok(()) } else { Err(EvalError::Budget) }
     }
 
     pub(crate) fn bytes(&mut self, count: usize) -> Result<(), EvalError> {

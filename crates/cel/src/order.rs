@@ -60,7 +60,7 @@ pub(crate) fn int(value: f64) -> Option<i64> {
 }
 
 pub(crate) fn uint(value: f64) -> Option<u64> {
-    (value >= 0.0 && value < TWO_64).then_some(value as u64)
+    (0.0..TWO_64).contains(&value).then_some(value as u64)
 }
 
 /// The double if it is an int.

@@ -150,7 +150,7 @@ impl Parser {
                 return self.member(true);
             }
             let operand = self.member(false)?;
-            return if count % 2 == 0 { Ok(operand) } else { self.call(name, &[operand]) };
+            return if count.is_multiple_of(2) { Ok(operand) } else { self.call(name, &[operand]) };
         }
         self.member(false)
     }

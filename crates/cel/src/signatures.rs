@@ -101,7 +101,7 @@ impl Shape {
             Self::List(of) => Type::list(of.typed(first)),
             Self::Map(key, value) => Type::map(key.typed(first), value.typed(first)),
             Self::Optional(of) => Type::optional(of.typed(first)),
-            Self::Type(of) => Type::Type(of.typed(first).into()),
+            Self::Type(of) => Type::Meta(of.typed(first).into()),
             Self::Quantity => Type::Quantity,
             Self::Semver => Type::Semver,
             Self::Url => Type::Url,
@@ -130,13 +130,13 @@ impl Shape {
             | (Self::Url, Value::Url(_))
             | (Self::Format, Value::Format(_))
             | (Self::Ip, Value::Ip(_))
+            // The keys of the device's maps are texts, and no function asks more of the values of a map.
+            | (Self::Map(..), Value::View(_))
             | (Self::Cidr, Value::Cidr(_)) => true,
             (Self::List(of), Value::List(list)) => list.items.first().is_none_or(|first| of.admits(first)),
             (Self::Map(key, of), Value::Map(map)) => {
                 map.iter().next().is_none_or(|(first, value)| key.admits(&first.value()) && of.admits(value))
             }
-            // Its keys are texts; no function asks more of the values of a map.
-            (Self::Map(..), Value::View(_)) => true,
             _ => false,
         }
     }

@@ -26,7 +26,7 @@ pub(crate) enum Type {
     Map(Rc<Type>, Rc<Type>),
     Optional(Rc<Type>),
     /// The type of types.
-    Type(Rc<Type>),
+    Meta(Rc<Type>),
     Device,
     Quantity,
     Semver,
@@ -65,7 +65,7 @@ impl Type {
 
     fn params(&self) -> [Option<&Rc<Self>>; 2] {
         match self {
-            Self::List(of) | Self::Optional(of) | Self::Type(of) => [Some(of), None],
+            Self::List(of) | Self::Optional(of) | Self::Meta(of) => [Some(of), None],
             Self::Map(key, value) => [Some(key), Some(value)],
             _ => [None, None],
         }
@@ -109,7 +109,7 @@ impl Type {
             Self::List(_) => "list",
             Self::Map(..) => "map",
             Self::Optional(_) => "optional_type",
-            Self::Type(_) => "type",
+            Self::Meta(_) => "type",
             Self::Device => "kubernetes.DRADevice",
             Self::Quantity => "kubernetes.Quantity",
             Self::Semver => "kubernetes.Semver",
@@ -240,7 +240,7 @@ impl Substitution {
             return Some(false);
         }
         match one {
-            Type::Type(_) => Some(true),
+            Type::Meta(_) => Some(true),
             _ => self.each(one, other, Self::less_specific),
         }
     }
@@ -265,7 +265,7 @@ impl Substitution {
         }
         match (one, other) {
             (Type::Null, nullable) | (nullable, Type::Null) => Some(nullable.is_nullable()),
-            (Type::Type(_), Type::Type(_)) => Some(true),
+            (Type::Meta(_), Type::Meta(_)) => Some(true),
             _ if one.is_same_kind(other) => self.each(one, other, Self::assignable),
             _ => Some(false),
         }
@@ -323,7 +323,7 @@ impl Substitution {
             },
             Type::List(of) => Type::list(self.substituted(of, is_end)?),
             Type::Optional(of) => Type::optional(self.substituted(of, is_end)?),
-            Type::Type(of) => Type::Type(Rc::new(self.substituted(of, is_end)?)),
+            Type::Meta(of) => Type::Meta(Rc::new(self.substituted(of, is_end)?)),
             Type::Map(key, value) => Type::map(self.substituted(key, is_end)?, self.substituted(value, is_end)?),
             other => other.clone(),
         })

@@ -9,8 +9,8 @@ use crate::text::Text;
 use crate::time::Timestamp;
 use crate::types::Type;
 use crate::view::View;
+use core::net::IpAddr;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 /// A value borrows the texts of the device and of the program.
@@ -97,7 +97,7 @@ impl<'a> Key<'a> {
     }
 }
 
-impl<'a> Value<'a> {
+impl Value<'_> {
     pub(crate) fn text(text: impl Into<Arc<str>>) -> Self {
         Self::Text(Text::Shared(text.into()))
     }

@@ -1,5 +1,5 @@
 //! Whatever somebody writes as a selector, compiling and evaluating it ends, without a panic and within its steps.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::format_push_string, clippy::format_collect)]
 
 use berth_cel::{Attribute, Device, EvalError, Program, QualifiedName};
 use berth_quantity::Quantity;

@@ -4,7 +4,7 @@ use crate::error::EvalError;
 use crate::meter::Meter;
 use crate::signatures::{Evaluated, Run, Shape, Signature};
 use crate::value::Value;
-use std::net::IpAddr;
+use core::net::IpAddr;
 
 const fn of_ip(name: &'static str, run: Run) -> Signature {
     Signature::member(name, &[Shape::Ip], Shape::Bool, run)

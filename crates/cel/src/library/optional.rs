@@ -43,6 +43,7 @@ fn of_non_zero<'a>(meter: &mut Meter<'_>, args: &[Value<'a>]) -> Evaluated<'a> {
     if is_zero { none(meter, args) } else { of(meter, args) }
 }
 
+#[allow(clippy::unnecessary_wraps)]
 fn none<'a>(_: &mut Meter<'_>, _: &[Value<'a>]) -> Evaluated<'a> {
     Ok(Value::Optional(None))
 }

@@ -128,12 +128,12 @@ fn cannot(letter: char, value: &Value<'_>) -> EvalError {
     EvalError::failed(format!("error during formatting: %{letter} was given {}", value.type_name()))
 }
 
-fn clause<'a>(
+fn clause(
     meter: &mut Meter<'_>,
     out: &mut String,
     letter: char,
     precision: Option<usize>,
-    value: &Value<'a>,
+    value: &Value<'_>,
 ) -> Result<(), EvalError> {
     let text = match (letter, value) {
         ('s', _) => return shown(meter, out, value),
@@ -172,8 +172,7 @@ fn hex(meter: &mut Meter<'_>, letter: char, bytes: &[u8]) -> Result<String, Eval
     meter.bytes(bytes.len())?;
     let mut out = String::with_capacity(2 * bytes.len());
     for b in bytes {
-        // Writing into a string cannot fail.
-        let _ = if letter == 'x' { write!(out, "{b:02x}") } else { write!(out, "{b:02X}") };
+        if letter == 'x' { put(&mut out, format_args!("{b:02x}")) } else { put(&mut out, format_args!("{b:02X}")) }
     }
     Ok(out)
 }
@@ -206,7 +205,7 @@ fn fixed(value: f64, precision: usize) -> Result<String, EvalError> {
 }
 
 /// What `%s` writes.
-fn shown<'a>(meter: &mut Meter<'_>, out: &mut String, value: &Value<'a>) -> Result<(), EvalError> {
+fn shown(meter: &mut Meter<'_>, out: &mut String, value: &Value<'_>) -> Result<(), EvalError> {
     match value {
         Value::Null => out.push_str("null"),
         Value::List(list) => list_into(meter, out, list)?,
@@ -221,10 +220,10 @@ fn shown<'a>(meter: &mut Meter<'_>, out: &mut String, value: &Value<'a>) -> Resu
 }
 
 /// A value within a list or a map.
-fn inner<'a>(meter: &mut Meter<'_>, out: &mut String, value: &Value<'a>) -> Result<(), EvalError> {
+fn inner(meter: &mut Meter<'_>, out: &mut String, value: &Value<'_>) -> Result<(), EvalError> {
     meter.step()?;
     match value {
-        Value::Double(value) if value.is_finite() => out.push_str(&format!("{value:.PRECISION$}")),
+        Value::Double(value) if value.is_finite() => put(out, format_args!("{value:.PRECISION$}")),
         Value::Double(value) => quoted(out, &shortest(*value)),
         Value::Text(text) => {
             meter.bytes(text.len())?;
@@ -236,15 +235,15 @@ fn inner<'a>(meter: &mut Meter<'_>, out: &mut String, value: &Value<'a>) -> Resu
             quoted(out, &text);
         }
         Value::Timestamp(_) => {
-            out.push_str(&format!("timestamp(\"{}\")", &*written(meter, value)?));
+            put(out, format_args!("timestamp(\"{}\")", &*written(meter, value)?));
         }
-        Value::Duration(_) => out.push_str(&format!("duration(\"{}\")", &*written(meter, value)?)),
+        Value::Duration(_) => put(out, format_args!("duration(\"{}\")", &*written(meter, value)?)),
         other => shown(meter, out, other)?,
     }
     Ok(())
 }
 
-fn list_into<'a>(meter: &mut Meter<'_>, out: &mut String, list: &List<'a>) -> Result<(), EvalError> {
+fn list_into(meter: &mut Meter<'_>, out: &mut String, list: &List<'_>) -> Result<(), EvalError> {
     out.push('[');
     for (at, item) in list.items.iter().enumerate() {
         if at > 0 {
@@ -257,7 +256,7 @@ fn list_into<'a>(meter: &mut Meter<'_>, out: &mut String, list: &List<'a>) -> Re
 }
 
 /// Sorted by the keys as they are written.
-fn map_into<'a>(meter: &mut Meter<'_>, out: &mut String, map: &Value<'a>) -> Result<(), EvalError> {
+fn map_into(meter: &mut Meter<'_>, out: &mut String, map: &Value<'_>) -> Result<(), EvalError> {
     let mut written = Vec::new();
     for (key, value) in equal::entries(meter, map)? {
         if !matches!(key, Value::Text(_) | Value::Bool(_) | Value::Int(_) | Value::Uint(_)) {
@@ -290,10 +289,15 @@ fn quoted(out: &mut String, text: &str) {
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
             '\x0b' => out.push_str("\\v"),
-            c if c.is_ascii_control() => out.push_str(&format!("\\x{:02x}", u32::from(c))),
-            c if c.is_control() => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c if c.is_ascii_control() => put(out, format_args!("\\x{:02x}", u32::from(c))),
+            c if c.is_control() => put(out, format_args!("\\u{:04x}", u32::from(c))),
             c => out.push(c),
         }
     }
     out.push('"');
+}
+
+pub(super) fn put(out: &mut String, text: std::fmt::Arguments<'_>) {
+    // Writing into a string cannot fail.
+    let _ = out.write_fmt(text);
 }

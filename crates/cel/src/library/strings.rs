@@ -33,8 +33,8 @@ fn out_of_range(index: i64) -> EvalError {
     EvalError::failed(format!("index out of range: {index}"))
 }
 
-fn int<'a>(value: usize) -> Evaluated<'a> {
-    Ok(Value::Int(value as i64))
+const fn int<'a>(value: usize) -> Value<'a> {
+    Value::Int(value as i64)
 }
 
 fn contains<'a>(meter: &mut Meter<'_>, args: &[Value<'a>]) -> Evaluated<'a> {
@@ -90,7 +90,7 @@ fn index_of<'a>(meter: &mut Meter<'_>, args: &[Value<'a>]) -> Evaluated<'a> {
     }
     let Some(from) = byte_at(text, offset) else { return Ok(Value::Int(-1)) };
     match text[from..].find(&**wanted) {
-        Some(at) => int(text[..from + at].chars().count()),
+        Some(at) => Ok(int(text[..from + at].chars().count())),
         None => Ok(Value::Int(-1)),
     }
 }
@@ -101,7 +101,7 @@ fn last_index_of<'a>(meter: &mut Meter<'_>, args: &[Value<'a>]) -> Evaluated<'a>
     let length = text.chars().count();
     let offset = match rest {
         [Value::Int(offset)] if wanted.is_empty() => return Ok(Value::Int(*offset)),
-        _ if wanted.is_empty() => return int(length),
+        _ if wanted.is_empty() => return Ok(int(length)),
         [Value::Int(offset)] if *offset < 0 => return Err(out_of_range(*offset)),
         [Value::Int(offset)] => *offset,
         // Upstream begins at the last character here, of which an empty text has none.
@@ -116,7 +116,7 @@ fn last_index_of<'a>(meter: &mut Meter<'_>, args: &[Value<'a>]) -> Evaluated<'a>
     let from = byte_at(text, offset).unwrap_or(text.len());
     let begins = |at: &usize| text.is_char_boundary(*at) && text[*at..].starts_with(&**wanted);
     match (0..=from).rev().find(begins) {
-        Some(at) => int(text[..at].chars().count()),
+        Some(at) => Ok(int(text[..at].chars().count())),
         None => Ok(Value::Int(-1)),
     }
 }

@@ -1,5 +1,6 @@
 //! From Go's syntax of regular expressions to that of the `regex` crate, where the two read the same signs in different ways.
 
+use super::printf::put;
 use super::regex::Wrong;
 use std::iter::Peekable;
 use std::str::Chars;
@@ -107,7 +108,7 @@ impl Reader<'_> {
 
     /// A character that means itself, whatever stands around it.
     fn literal(&mut self, c: char) {
-        self.out.push_str(&format!("\\x{{{:x}}}", u32::from(c)));
+        put(&mut self.out, format_args!("\\x{{{:x}}}", u32::from(c)));
     }
 
     /// What follows an opening bracket, with the bracket that closes it.
@@ -169,6 +170,11 @@ impl Reader<'_> {
             return Ok(());
         }
         self.out.push('?');
+        // No flag at all, which Go takes.
+        if self.rest.next_if_eq(&')').is_some() {
+            self.out.push_str(":)");
+            return Ok(());
+        }
         while let Some(c) = self.rest.next() {
             self.out.push(c);
             match c {
@@ -201,7 +207,7 @@ impl Reader<'_> {
             return Err(invalid("invalid repeat count"));
         }
         self.rest = ahead;
-        self.out.push_str(&format!("{{{inner}}}"));
+        put(&mut self.out, format_args!("{{{inner}}}"));
         Ok(true)
     }
 }
@@ -229,6 +235,7 @@ mod tests {
             (r"^[[:alpha:]]+$", "abc", true),
             (r"^[&&]$", "&", true),
             (r"a*?", "", true),
+            (r"^(?)a$", "a", true),
             (r"^\x{41}\x42$", "AB", true),
             (r"a.b", "a\nb", false),
         ] {

@@ -1,5 +1,6 @@
 //! URLs as Go reads them. After `net/url`.
 
+use super::printf::put;
 use crate::error::EvalError;
 use crate::meter::Meter;
 use crate::signatures::{Evaluated, Run, Shape, Signature, TEXTS};
@@ -128,7 +129,7 @@ fn authority(scheme: &str, text: &str) -> Option<(Option<String>, String)> {
     if bracket == Some(0) {
         let inner = &host[1..colon - 1];
         let address = inner.split_once("%25").map_or(inner, |(address, _)| address);
-        address.parse::<std::net::Ipv6Addr>().ok()?;
+        address.parse::<core::net::Ipv6Addr>().ok()?;
     }
     Some((user.map(str::to_owned), unescape(host, Place::Host)?))
 }
@@ -148,7 +149,7 @@ fn escaped(path: &str) -> Option<String> {
     let is_kept = |b: u8| b.is_ascii_alphanumeric() || b"-_.~$&+,/:;=@".contains(&b);
     let mut out = String::new();
     for b in plain.bytes() {
-        if is_kept(b) { out.push(char::from(b)) } else { out.push_str(&format!("%{b:02X}")) }
+        if is_kept(b) { out.push(char::from(b)) } else { put(&mut out, format_args!("%{b:02X}")) }
     }
     Some(out)
 }

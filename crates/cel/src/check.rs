@@ -40,24 +40,6 @@ pub(crate) struct Checked {
     pub(crate) substitution: Substitution,
 }
 
-/// Functions that upstream declares for authorizers, of which there is none here; it may still compile their calls.
-const AUTHORIZER: [&str; 14] = [
-    "path",
-    "group",
-    "serviceAccount",
-    "resource",
-    "subresource",
-    "namespace",
-    "name",
-    "check",
-    "errored",
-    "error",
-    "allowed",
-    "reason",
-    "fieldSelector",
-    "labelSelector",
-];
-
 pub(crate) fn check(tree: &Tree, root: Id) -> Result<Checked, CompileError> {
     let mut checker = Checker {
         tree,
@@ -84,13 +66,6 @@ struct Checker<'t> {
     /// the others as they were.
     scope: Vec<(&'t str, Type, u32)>,
     slots: u32,
-}
-
-fn undeclared(name: &str) -> CompileError {
-    if AUTHORIZER.contains(&name) || name.starts_with("google.") || name.starts_with("kubernetes.") {
-        return CompileError::unsupported(name);
-    }
-    CompileError::refused(format!("undeclared reference to '{name}' (in container '')"))
 }
 
 fn mismatch(expected: &Type, found: &Type) -> CompileError {
@@ -191,7 +166,6 @@ impl<'t> Checker<'t> {
             }
             Expr::OptMap { target, var, body, flat } => self.opt_map(id, *target, var, *body, *flat)?,
             Expr::SortBy { target, var, key } => self.sort_by(id, *target, var, *key)?,
-            Expr::Message(name) => return Err(undeclared(name)),
         }
         Ok(())
     }
@@ -214,7 +188,7 @@ impl<'t> Checker<'t> {
         } else if name == "device" {
             self.set(id, Type::Device, Fact::Device);
         } else {
-            let of = type_named(name).ok_or_else(|| undeclared(name))?;
+            let of = type_named(name).ok_or_else(|| CompileError::undeclared(name))?;
             let fact = Fact::Type(value_name(&of));
             self.set(id, Type::Meta(of.into()), fact);
         }
@@ -226,7 +200,9 @@ impl<'t> Checker<'t> {
         let known = name.filter(|name| name.len() <= 64).and_then(|name| {
             let is_local = |first| self.scope.iter().any(|(found, ..)| *found == first);
             match type_named(&name) {
-                None if name.starts_with("google.") && !is_local("google") => Some(Err(undeclared(&name))),
+                None if name.starts_with("google.") && !is_local("google") => {
+                    Some(Err(CompileError::undeclared(&name)))
+                }
                 None => None,
                 Some(of) => Some(Ok(of)),
             }
@@ -325,7 +301,7 @@ impl<'t> Checker<'t> {
                 let applied = types.join(", ");
                 Err(CompileError::refused(format!("found no matching overload for '{name}' applied to '({applied})'")))
             }
-            None => Err(undeclared(name)),
+            None => Err(CompileError::undeclared(name)),
         }
     }
 

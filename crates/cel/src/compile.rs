@@ -94,7 +94,7 @@ impl Compiler<'_> {
                 let node = Node::Constant(Value::Type(name));
                 return Ok(self.add_constant(node, Constant::Known));
             }
-            Expr::Ident(_) | Expr::Message(_) => self.name(id),
+            Expr::Ident(_) => self.name(id),
             Expr::Select { operand, field, access } => {
                 let operand = self.expr(*operand)?;
                 match self.path(operand, field).filter(|_| *access == Access::Plain) {

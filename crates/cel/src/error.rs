@@ -25,11 +25,37 @@ impl CompileError {
         Self::Unsupported(what.into())
     }
 
+    /// There is no such variable, function or type, unless it is one that upstream has and we do not.
+    pub(crate) fn undeclared(name: &str) -> Self {
+        if AUTHORIZER.contains(&name) || name.starts_with("google.") || name.starts_with("kubernetes.") {
+            return Self::unsupported(name);
+        }
+        Self::refused(format!("undeclared reference to '{name}' (in container '')"))
+    }
+
     /// Whether the expression could be right, as opposed to one that upstream refuses as well.
     pub const fn is_unsupported(&self) -> bool {
         matches!(self, Self::Unsupported(_))
     }
 }
+
+/// Functions that upstream declares for authorizers, of which there is none here; it may still compile their calls.
+const AUTHORIZER: [&str; 14] = [
+    "path",
+    "group",
+    "serviceAccount",
+    "resource",
+    "subresource",
+    "namespace",
+    "name",
+    "check",
+    "errored",
+    "error",
+    "allowed",
+    "reason",
+    "fieldSelector",
+    "labelSelector",
+];
 
 /// Why an expression has no answer for a device.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

@@ -279,7 +279,7 @@ impl Parser {
         let is_global = self.take_sign(".");
         let name = self.ident()?;
         if let Some(message) = self.message(&name) {
-            return self.add(Expr::Message(message));
+            return Err(CompileError::undeclared(&message));
         }
         if RESERVED.contains(&&*name) {
             return Err(CompileError::refused(format!("reserved identifier: {name}")));
@@ -293,7 +293,7 @@ impl Parser {
         expanded.map_or_else(|| self.add(Expr::Call { name, target: None, args: args.into() }), Ok)
     }
 
-    /// The whole name if `{` follows it; the fields need not be read, since there is no type that they could be of.
+    /// The whole name if `{` follows it: that of a message, of which none is declared.
     fn message(&self, first: &str) -> Option<Box<str>> {
         let mut name = first.to_owned();
         let mut rest = self.tokens.get(self.at..)?.iter().map(|(token, _)| token);

@@ -106,8 +106,6 @@ pub(crate) enum Expr {
         var: Box<str>,
         key: Id,
     },
-    /// `Type{field: value}`
-    Message(Box<str>),
 }
 
 /// Children come before their parents.
@@ -163,7 +161,7 @@ impl Tree {
 impl Expr {
     pub(crate) fn for_each_child(&self, mut visit: impl FnMut(Id)) {
         match self {
-            Self::Literal(_) | Self::Ident(_) | Self::Message(_) => {}
+            Self::Literal(_) | Self::Ident(_) => {}
             Self::Select { operand, .. } => visit(*operand),
             Self::Index { operand, index, .. } => [*operand, *index].into_iter().for_each(visit),
             Self::Call { target, args, .. } => target.iter().chain(args.iter()).copied().for_each(visit),

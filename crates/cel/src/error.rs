@@ -1,7 +1,5 @@
-use thiserror::Error;
-
 /// Why an expression is no program. The texts follow upstream's; only their beginnings are a contract.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CompileError {
     /// It does not parse or does not check.
     #[error("compilation failed: {0}")]
@@ -58,7 +56,7 @@ const AUTHORIZER: [&str; 14] = [
 ];
 
 /// Why an expression has no answer for a device.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EvalError {
     #[error("no such key: {0}")]
     NoSuchKey(Box<str>),

@@ -20,7 +20,7 @@ const DRIVER: &str = "d.example.com";
 const CASES: &str = "3000";
 
 /// How many are asked at once.
-const BATCH: u64 = 20_000;
+const BATCH: u64 = 5_000;
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Answer {
@@ -50,17 +50,22 @@ fn upstream(oracle: &Path, questions: &[Value]) -> Vec<(Answer, String)> {
     let mut stdin = child.stdin.take().unwrap();
     let lines: Vec<String> = questions.iter().map(ToString::to_string).collect();
     let writer = std::thread::spawn(move || {
-        for line in lines {
-            writeln!(stdin, "{line}").unwrap();
-        }
+        // Who dies reads no further.
+        let _ = lines.iter().try_for_each(|line| writeln!(stdin, "{line}"));
     });
     let output = child.wait_with_output().unwrap();
     writer.join().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    let answers: Vec<(Answer, String)> = text.lines().map(answer).collect();
-    let missing = questions.get(answers.len());
-    assert!(missing.is_none(), "the oracle did not survive {}", missing.unwrap());
-    answers
+    if text.ends_with('\n') && text.lines().count() == questions.len() {
+        return text.lines().map(answer).collect();
+    }
+    // Some expressions take all memory there is, and with it the answers to others.
+    let [question] = questions else {
+        let (first, second) = questions.split_at(questions.len() / 2);
+        return [upstream(oracle, first), upstream(oracle, second)].concat();
+    };
+    println!("upstream does not survive {question}");
+    vec![(Answer::Panics, String::new())]
 }
 
 fn answer(line: &str) -> (Answer, String) {

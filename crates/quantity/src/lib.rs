@@ -45,6 +45,10 @@ impl Quantity {
         Self { nanos: milli as i128 * NANOS_PER_MILLI }
     }
 
+    pub const fn from_nanos(nanos: i128) -> Self {
+        Self { nanos }
+    }
+
     /// Reads a quantity: sign, digits with an optional fraction, then one of the suffixes n u m k M G T P E, Ki to Ei,
     /// or an exponent such as e3. After `staging/src/k8s.io/apimachinery/pkg/api/resource/quantity.go`.
     ///

@@ -35,36 +35,74 @@ pub(crate) struct Amount {
     is_computed: bool,
 }
 
-/// How upstream holds the number. It takes for an integer what it holds as one, not what is one.
+/// How upstream holds the number. It takes for an integer what it holds as one, not what is one, and computes with what it holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// An int64 and a power of ten that is no fraction.
-    Whole,
-    /// An int64 and a power of ten below one: `1000m` is no integer.
-    Fraction,
-    /// A number of any size, which is no integer either.
+    /// This many times a power of ten.
+    Small { count: i64, scale: i32 },
+    /// A number of any size, which is never an integer.
     Big,
     /// It depends on the text, which we do not have.
     Unknown,
 }
 
 /// Whatever its text, upstream holds a smaller whole number of a device as an int64.
-const SURELY_WHOLE: i128 = 10_000_000_000_000;
+const SURELY_SMALL: i128 = 10_000_000_000_000;
 
 const NANOS_PER_UNIT: i128 = 1_000_000_000;
 
-impl Amount {
-    /// A capacity, as an API server would write it.
-    pub(crate) const fn of_device(value: Quantity) -> Self {
-        let nanos = value.nanos();
-        let form = if nanos % NANOS_PER_UNIT != 0 {
-            Form::Fraction
-        } else if nanos.abs() < SURELY_WHOLE * NANOS_PER_UNIT {
-            Form::Whole
-        } else {
-            Form::Unknown
+/// The power of ten of a billionth.
+const NANO: i32 = -9;
+
+impl Form {
+    /// Of a capacity, as an API server would write it.
+    fn of_device(nanos: i128) -> Self {
+        if nanos % NANOS_PER_UNIT == 0 && nanos.abs() >= SURELY_SMALL * NANOS_PER_UNIT {
+            return Self::Unknown;
+        }
+        // Fractions are written in thousandths, millionths or billionths.
+        let scale =
+            [0, -3, -6].into_iter().find(|scale| nanos % 10_i128.pow((scale - NANO) as u32) == 0).unwrap_or(NANO);
+        let count = nanos / 10_i128.pow((scale - NANO) as u32);
+        i64::try_from(count).map_or(Self::Unknown, |count| Self::Small { count, scale })
+    }
+
+    /// After `int64Amount.Add` in `apimachinery/pkg/api/resource/amount.go`: what does not fit an int64 becomes big.
+    fn plus(self, other: Self) -> Self {
+        let (a, b) = match (self, other) {
+            (Self::Unknown, _) | (_, Self::Unknown) => return Self::Unknown,
+            (Self::Small { count: a, scale }, Self::Small { count: b, scale: other_scale }) => {
+                ((a, scale), (b, other_scale))
+            }
+            _ => return Self::Big,
         };
-        Self { value, form, is_computed: false }
+        if b.0 == 0 {
+            return self;
+        }
+        if a.0 == 0 {
+            return other;
+        }
+        let scale = a.1.min(b.1);
+        let sum = scaled(a.0, a.1 - scale).zip(scaled(b.0, b.1 - scale)).and_then(|(a, b)| a.checked_add(b));
+        sum.map_or(Self::Big, |count| Self::Small { count, scale })
+    }
+
+    /// The smallest int64 stays what it is.
+    const fn negated(self) -> Self {
+        match self {
+            Self::Small { count, scale } => Self::Small { count: count.wrapping_neg(), scale },
+            other => other,
+        }
+    }
+}
+
+fn scaled(count: i64, scale: i32) -> Option<i64> {
+    count.checked_mul(10_i64.checked_pow(scale as u32)?)
+}
+
+impl Amount {
+    pub(crate) fn of_device(value: Quantity) -> Self {
+        Self { value, form: Form::of_device(value.nanos()), is_computed: false }
     }
 
     pub(crate) const fn value(self) -> Quantity {
@@ -81,32 +119,35 @@ impl Amount {
         Some(Self { value, form: form_of(text), is_computed: false })
     }
 
-    /// The sum, or of a negated one the difference.
-    fn combined(self, other: Self, value: Quantity) -> Self {
-        let is_zero = |of: Self| of.value == Quantity::ZERO && of.form != Form::Big;
-        let form = match (self.form, other.form) {
-            (Form::Big, _) | (_, Form::Big) => Form::Big,
-            (form, _) if is_zero(other) => form,
-            (_, form) if is_zero(self) => form,
-            (Form::Whole, Form::Whole) if value.nanos().abs() < SURELY_WHOLE * NANOS_PER_UNIT => Form::Whole,
-            (Form::Whole | Form::Fraction, Form::Whole | Form::Fraction)
-                if value.nanos().abs() < i128::from(i64::MAX) =>
-            {
-                Form::Fraction
+    /// What upstream gets if it gets `exact` by counting with any number of digits, and holds the result like this.
+    fn computed(form: Form, exact: Quantity) -> Self {
+        let value = match form {
+            Form::Small { count, scale } if (NANO..=0).contains(&scale) => {
+                Quantity::from_nanos(i128::from(count) * 10_i128.pow((scale - NANO) as u32))
             }
-            _ => Form::Unknown,
+            _ => exact,
         };
         Self { value, form, is_computed: true }
     }
 
     /// The number if upstream takes it for an integer.
     fn integer(self) -> Result<Option<i64>, EvalError> {
+        match self.form {
+            Form::Small { count, scale } if scale >= 0 => Ok(scaled(count, scale)),
+            Form::Small { .. } | Form::Big => Ok(None),
+            Form::Unknown if self.value.nanos() % NANOS_PER_UNIT != 0 => Ok(None),
+            Form::Unknown => Err(EvalError::unsupported("whether so large a quantity is an integer")),
+        }
+    }
+
+    /// As upstream, with the errors of its multiplication.
+    fn float(self) -> f64 {
         let nanos = self.value.nanos();
         match self.form {
-            Form::Whole => Ok(i64::try_from(nanos / NANOS_PER_UNIT).ok()),
-            Form::Fraction | Form::Big => Ok(None),
-            Form::Unknown if nanos % NANOS_PER_UNIT != 0 => Ok(None),
-            Form::Unknown => Err(EvalError::unsupported("whether so large a quantity is an integer")),
+            Form::Small { count, scale: 0 } => count as f64,
+            Form::Small { count, scale } => count as f64 * format!("1e{scale}").parse::<f64>().unwrap_or(1.0),
+            _ if nanos % NANOS_PER_UNIT == 0 => (nanos / NANOS_PER_UNIT) as f64,
+            _ => nanos as f64 * 1e-9,
         }
     }
 }
@@ -123,17 +164,29 @@ fn bare_suffix(text: &str) -> Option<Quantity> {
 
 /// After `ParseQuantity` in `apimachinery/pkg/api/resource/quantity.go`: numbers of up to 18 digits are held as int64.
 fn form_of(text: &str) -> Form {
+    let sign = if text.starts_with('-') { -1 } else { 1 };
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text).trim_start_matches('0');
     let end = unsigned.bytes().position(|b| !b.is_ascii_digit() && b != b'.').unwrap_or(unsigned.len());
     let (number, suffix) = unsigned.split_at(end);
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let digits = whole.len().max(1) as i32;
-    if let Some(power) = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"].iter().position(|binary| *binary == suffix) {
-        let precision = 15 - digits - (power as i32 + 1) * 3 - 1;
-        return if fraction.is_empty() && precision >= 0 { Form::Whole } else { Form::Big };
+    let binary = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"].iter().position(|binary| *binary == suffix);
+    let (precision, scale) = match (binary, decimal(suffix)) {
+        (Some(power), _) if fraction.is_empty() => (15 - digits - (power as i32 + 1) * 3 - 1, 0),
+        (Some(_), _) => (-1, 0),
+        (None, exponent) => (18 - digits - fraction.len() as i32, exponent.saturating_sub(fraction.len() as i32)),
+    };
+    if precision < 0 || scale < NANO {
+        return Form::Big;
     }
-    let exponent = match suffix {
-        "" => 0,
+    let unit = 1_i64 << (binary.map_or(0, |power| power + 1) * 10);
+    let count = format!("0{whole}{fraction}").parse::<i64>().ok().and_then(|count| count.checked_mul(unit));
+    count.map_or(Form::Big, |count| Form::Small { count: sign * count, scale })
+}
+
+/// The power of ten of a suffix.
+fn decimal(suffix: &str) -> i32 {
+    match suffix {
         "n" => -9,
         "u" => -6,
         "m" => -3,
@@ -143,15 +196,7 @@ fn form_of(text: &str) -> Form {
         "T" => 12,
         "P" => 15,
         "E" => 18,
-        other => other[1..].parse().unwrap_or(0),
-    };
-    let scale = i32::saturating_sub(exponent, fraction.len() as i32);
-    if digits + fraction.len() as i32 > 18 || scale < -9 {
-        Form::Big
-    } else if scale < 0 {
-        Form::Fraction
-    } else {
-        Form::Whole
+        other => other.get(1..).and_then(|exponent| exponent.parse().ok()).unwrap_or(0),
     }
 }
 
@@ -196,10 +241,7 @@ fn compare_to<'a>(_: &mut Meter<'_>, args: &[Value<'a>]) -> Evaluated<'a> {
 }
 
 fn as_float<'a>(_: &mut Meter<'_>, args: &[Value<'a>]) -> Evaluated<'a> {
-    let nanos = one(args)?.value.nanos();
-    // Exact while the number of units, or of billionths, fits a double.
-    let float = if nanos % NANOS_PER_UNIT == 0 { (nanos / NANOS_PER_UNIT) as f64 } else { nanos as f64 / 1e9 };
-    Ok(Value::Double(float))
+    Ok(Value::Double(one(args)?.float()))
 }
 
 fn as_integer<'a>(_: &mut Meter<'_>, args: &[Value<'a>]) -> Evaluated<'a> {
@@ -215,61 +257,74 @@ fn is_integer<'a>(_: &mut Meter<'_>, args: &[Value<'a>]) -> Evaluated<'a> {
 fn operand(value: &Value<'_>) -> Result<Amount, EvalError> {
     match value {
         Value::Quantity(amount) => Ok(*amount),
-        Value::Int(units) => Ok(Amount { value: Quantity::from_units(*units), form: Form::Whole, is_computed: false }),
+        Value::Int(units) => {
+            let form = Form::Small { count: *units, scale: 0 };
+            Ok(Amount { value: Quantity::from_units(*units), form, is_computed: false })
+        }
         _ => Err(EvalError::NoSuchOverload),
     }
 }
 
-fn add<'a>(_: &mut Meter<'_>, args: &[Value<'a>]) -> Evaluated<'a> {
+fn operands(args: &[Value<'_>]) -> Result<[Amount; 2], EvalError> {
     let [one, other] = args else { return Err(EvalError::NoSuchOverload) };
-    let (one, other) = (operand(one)?, operand(other)?);
-    Ok(Value::Quantity(one.combined(other, one.value + other.value)))
+    Ok([operand(one)?, operand(other)?])
+}
+
+fn add<'a>(_: &mut Meter<'_>, args: &[Value<'a>]) -> Evaluated<'a> {
+    let [one, other] = operands(args)?;
+    Ok(Value::Quantity(Amount::computed(one.form.plus(other.form), one.value + other.value)))
 }
 
 fn sub<'a>(_: &mut Meter<'_>, args: &[Value<'a>]) -> Evaluated<'a> {
-    let [one, other] = args else { return Err(EvalError::NoSuchOverload) };
-    let is_smallest = matches!(other, Value::Int(i64::MIN));
-    let (one, other) = (operand(one)?, operand(other)?);
-    // Upstream negates the int, of which the smallest stays what it is; only a sum that is too small makes it count anew.
-    if is_smallest && one.form == Form::Whole && !one.value.is_negative() {
-        return Ok(Value::Quantity(one.combined(other, one.value + other.value)));
-    }
-    Ok(Value::Quantity(one.combined(other, one.value - other.value)))
+    let [one, other] = operands(args)?;
+    Ok(Value::Quantity(Amount::computed(one.form.plus(other.form.negated()), one.value - other.value)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const fn small(count: i64, scale: i32) -> Form {
+        Form::Small { count, scale }
+    }
+
     #[test]
     fn the_form_follows_the_text() {
         for (text, form) in [
-            ("1", Form::Whole),
-            ("40Gi", Form::Whole),
-            ("1k", Form::Whole),
-            ("1000m", Form::Fraction),
-            ("1.5", Form::Fraction),
-            ("1.5k", Form::Whole),
+            ("1", small(1, 0)),
+            ("0", small(0, 0)),
+            ("-3", small(-3, 0)),
+            ("40Gi", small(40 << 30, 0)),
+            ("1k", small(1, 3)),
+            ("1000m", small(1000, -3)),
+            ("1.5", small(15, -1)),
+            ("1.5k", small(15, 2)),
             ("1.5Gi", Form::Big),
             ("100Ti", Form::Big),
-            ("999999999999999999", Form::Whole),
+            ("999999999999999999", small(999_999_999_999_999_999, 0)),
             ("9223372036854775807", Form::Big),
             ("0.0000000001", Form::Big),
-            ("1e3", Form::Whole),
-            ("1e-3", Form::Fraction),
+            ("1e3", small(1, 3)),
+            ("1e-3", small(1, -3)),
         ] {
             assert_eq!(Amount::parse(text).unwrap().form, form, "{text}");
         }
     }
 
     #[test]
-    fn sums_keep_the_finer_form() {
+    fn upstream_computes_with_what_it_holds() {
         let amount = |text| Amount::parse(text).unwrap();
-        let sum = |a, b| amount(a).combined(amount(b), amount(a).value + amount(b).value);
+        let sum = |a, b| Amount::computed(amount(a).form.plus(amount(b).form), amount(a).value + amount(b).value);
         assert_eq!(sum("1", "2").integer(), Ok(Some(3)));
         assert_eq!(sum("500m", "500m").integer(), Ok(None));
         assert_eq!(sum("0", "2").integer(), Ok(Some(2)));
+        assert_eq!(sum("1k", "1").integer(), Ok(Some(1001)));
+        let smallest = operand(&Value::Int(i64::MIN)).unwrap();
+        let wrapped = Amount::computed(amount("1").form.plus(smallest.form.negated()), Quantity::ZERO);
+        assert_eq!(wrapped.integer(), Ok(Some(i64::MIN + 1)));
+        assert!(wrapped.value.is_negative());
         assert!(Amount::of_device(Quantity::parse("100Ti").unwrap()).integer().is_err());
         assert_eq!(Amount::of_device(Quantity::parse("40Gi").unwrap()).integer(), Ok(Some(40 << 30)));
+        assert_eq!(Amount::of_device(Quantity::parse("1.5").unwrap()).form, small(1500, -3));
     }
 }

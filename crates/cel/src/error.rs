@@ -68,8 +68,8 @@ pub enum EvalError {
     #[error("{0}")]
     Failed(Box<str>),
     /// The device has an attribute that no expression can look at, whatever it asks.
-    #[error("attribute {name}: {cause}")]
-    Attribute { name: Box<str>, cause: &'static str },
+    #[error("attribute {0}")]
+    Attribute(Box<str>),
     #[error("CEL result of type {0} could not be converted to bool")]
     NotBool(&'static str),
     /// Upstream's evaluator breaks down here, past any `||` that could save another error.

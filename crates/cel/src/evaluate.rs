@@ -11,7 +11,7 @@ use crate::meter::Meter;
 use crate::signatures::{Evaluated, Signature};
 use crate::syntax::Access;
 use crate::value::{Key, Map, Value};
-use crate::view::View;
+use crate::view::{self, View};
 use std::sync::Arc;
 
 /// One evaluation. `'a` is how long both the program and the device live.
@@ -51,8 +51,11 @@ impl<'a, 'm> Machine<'a, 'm> {
         Self { code, device, slots: vec![Slot::Value(Value::Null); code.slots as usize], meter }
     }
 
-    pub(crate) fn run(&mut self) -> Evaluated<'a> {
-        self.eval(self.code.root)
+    pub(crate) fn run(&mut self) -> Result<bool, EvalError> {
+        match self.eval(self.code.root)? {
+            Value::Bool(matches) => Ok(matches),
+            other => Err(EvalError::NotBool(other.type_name())),
+        }
     }
 
     pub(crate) fn set(&mut self, slot: u32, value: Value<'a>) {
@@ -61,14 +64,7 @@ impl<'a, 'm> Machine<'a, 'm> {
 
     pub(crate) fn eval(&mut self, at: At) -> Evaluated<'a> {
         self.meter.step()?;
-        match self.node(self.code.node(at)) {
-            Ok(Value::Broken) => Err(EvalError::failed("unsupported conversion to ref.Val")),
-            found => found,
-        }
-    }
-
-    fn node(&mut self, node: &'a Node) -> Evaluated<'a> {
-        match node {
+        match self.code.node(at) {
             Node::Constant(value) => Ok(value.clone()),
             Node::Text(text) => Ok(borrowed(text)),
             Node::Device => Ok(Value::View(View::new(self.device))),
@@ -108,6 +104,11 @@ impl<'a, 'm> Machine<'a, 'm> {
 
     fn path(&mut self, keys: &'a [Box<str>]) -> Evaluated<'a> {
         self.meter.steps(keys.len())?;
+        if let [part, domain, id] = keys
+            && let Some(found) = view::direct(self.device, part, domain, id)
+        {
+            return found.ok_or_else(|| EvalError::NoSuchKey(id.clone()));
+        }
         let mut view = View::new(self.device);
         for (at, key) in keys.iter().enumerate() {
             match view.find(key) {
@@ -126,7 +127,7 @@ impl<'a, 'm> Machine<'a, 'm> {
 
     fn slot(&mut self, slot: u32) -> Evaluated<'a> {
         match &self.slots[slot as usize] {
-            Slot::Value(value) => Ok(value.clone()),
+            Slot::Value(value) => value.clone().sound(),
             Slot::Failed(error) => Err(error.clone()),
             Slot::Late(init) => {
                 let found = self.eval(*init);
@@ -205,8 +206,13 @@ impl<'a, 'm> Machine<'a, 'm> {
 
     #[inline(never)]
     fn equal(&mut self, one: At, other: At, negated: bool) -> Evaluated<'a> {
-        let [one, other] = self.both(one, other)?;
-        match equal::equal(&mut self.meter, &one, &other) {
+        let (one, other) = (self.eval(one), self.eval(other));
+        let (one, other) = match (&one, &other) {
+            (Ok(one), Ok(other)) => (one, other),
+            (_, Err(error)) if error.is_fatal() => return Err(error.clone()),
+            (Err(error), _) | (_, Err(error)) => return Err(error.clone()),
+        };
+        match equal::equal(&mut self.meter, one, other) {
             Ok(equal) => Ok(Value::Bool(equal != negated)),
             // What cannot be compared is not equal, says upstream's `!=`, and its `==` says that it cannot be compared.
             Err(error) if negated && !error.is_fatal() && !error.is_unsupported() => Ok(Value::Bool(true)),
@@ -303,6 +309,7 @@ impl<'a, 'm> Machine<'a, 'm> {
     fn opt_map(&mut self, target: At, slot: u32, body: At, flat: bool) -> Evaluated<'a> {
         match self.eval(target)? {
             Value::Optional(Some(value)) => {
+                // The variable is looked at only where it is used.
                 self.set(slot, (*value).clone());
                 let made = self.eval(body)?;
                 Ok(if flat { made } else { Value::some(made) }.handed_on())
@@ -326,7 +333,7 @@ impl<'a, 'm> Machine<'a, 'm> {
     #[inline(never)]
     fn optional_or(&mut self, target: At, other: At, is_value: bool) -> Evaluated<'a> {
         match self.eval(target)? {
-            Value::Optional(Some(value)) if is_value => Ok((*value).clone()),
+            Value::Optional(Some(value)) if is_value => (*value).clone().sound(),
             Value::Optional(None) => self.eval(other),
             found => Ok(found),
         }

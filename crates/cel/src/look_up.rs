@@ -13,7 +13,7 @@ pub(crate) fn get<'a>(of: Value<'a>, key: &Value<'a>, optional: bool) -> Evaluat
         Value::Optional(Some(inner)) => find(&inner, key).map(some),
         of if optional => find(&of, key).map(some),
         of => match find(&of, key)? {
-            Some(found) => Ok(found),
+            Some(found) => found.sound(),
             None => Err(missing(&of, key)),
         },
     }
@@ -66,7 +66,7 @@ fn find<'a>(of: &Value<'a>, key: &Value<'a>) -> Result<Option<Value<'a>>, EvalEr
             let index = index.ok_or_else(unsupported)?;
             Ok(usize::try_from(index).ok().and_then(|index| list.items.get(index).cloned()))
         }
-        Value::Broken => Err(EvalError::failed("unsupported conversion to ref.Val")),
+        Value::Broken => Value::Broken.sound().map(|_| None),
         _ => Ok(None),
     }
 }

@@ -8,7 +8,6 @@ use crate::meter::Meter;
 use crate::parse;
 use crate::types::Type;
 use crate::validate;
-use crate::value::Value;
 use crate::view;
 use std::sync::Arc;
 
@@ -35,10 +34,7 @@ impl Program {
     /// needs more ends with [`EvalError::Budget`].
     pub fn matches(&self, device: &Device<'_>, steps: &mut u64) -> Result<bool, EvalError> {
         view::check(device)?;
-        match Machine::new(&self.code, device, Meter::new(steps)).run()? {
-            Value::Bool(matches) => Ok(matches),
-            other => Err(EvalError::NotBool(other.type_name())),
-        }
+        Machine::new(&self.code, device, Meter::new(steps)).run()
     }
 }
 

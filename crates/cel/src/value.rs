@@ -3,7 +3,7 @@
 use crate::error::EvalError;
 use crate::library::format::Format;
 use crate::library::net::Prefix;
-use crate::library::quantity::Amount;
+use crate::library::quantity::Held;
 use crate::library::url::Url;
 use crate::text::Text;
 use crate::time::Timestamp;
@@ -33,7 +33,7 @@ pub(crate) enum Value<'a> {
     Optional(Option<Arc<Value<'a>>>),
     /// A type, by its name.
     Type(&'static str),
-    Quantity(Amount),
+    Quantity(Held<'a>),
     /// A valid version as written.
     Semver(Text<'a>),
     Ip(IpAddr),
@@ -110,6 +110,15 @@ impl Value<'_> {
         Self::Optional(Some(Arc::new(value)))
     }
 
+    /// The value, if it can be looked at. Whatever takes a value out of an optional or a list asks for this, so that expressions
+    /// never have another one.
+    pub(crate) fn sound(self) -> Result<Self, EvalError> {
+        match self {
+            Self::Broken => Err(EvalError::failed("unsupported conversion to ref.Val")),
+            sound => Ok(sound),
+        }
+    }
+
     /// The value as upstream hands it on through a variable or a `?:`. What is in an optional is taken apart and put together again
     /// there, which upstream cannot do with the types of Kubernetes: those are lost, and only using them is an error.
     pub(crate) fn handed_on(self) -> Self {
@@ -154,5 +163,17 @@ impl Value<'_> {
             Self::Format(_) => Type::Format.name(),
             Self::Broken => "error",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each evaluation moves some dozens of them.
+    #[test]
+    fn values_are_small() {
+        assert!(size_of::<Value<'_>>() <= 40, "{}", size_of::<Value<'_>>());
+        assert!(size_of::<Result<Value<'_>, EvalError>>() <= 40, "{}", size_of::<Result<Value<'_>, EvalError>>());
     }
 }

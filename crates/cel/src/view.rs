@@ -2,7 +2,7 @@
 
 use crate::device::{Attribute, Device, QualifiedName};
 use crate::error::EvalError;
-use crate::library::quantity::Amount;
+use crate::library::quantity::Held;
 use crate::library::semver;
 use crate::text::Text;
 use crate::value::Value;
@@ -41,9 +41,21 @@ pub(crate) fn check(device: &Device<'_>) -> Result<(), EvalError> {
             _ => continue,
         };
         let slash = if name.domain.is_empty() { "" } else { "/" };
-        return Err(EvalError::Attribute { name: format!("{}{slash}{}", name.domain, name.id).into(), cause });
+        return Err(EvalError::Attribute(format!("{}{slash}{}: {cause}", name.domain, name.id).into()));
     }
     Ok(())
+}
+
+/// What most selectors ask for, without a map between: `device.PART[domain].id`. `None` if the part is no map of domains.
+pub(crate) fn direct<'a>(device: &'a Device<'a>, part: &str, domain: &str, id: &str) -> Option<Option<Value<'a>>> {
+    match part {
+        "attributes" => Some(look_up(device.attributes, device.driver, domain, id).and_then(attribute)),
+        "capacity" => {
+            let found = look_up(device.capacity, device.driver, domain, id);
+            Some(found.map(|quantity| Value::Quantity(Held::OfDevice(quantity))))
+        }
+        _ => None,
+    }
 }
 
 impl<'a> View<'a> {
@@ -80,7 +92,7 @@ impl<'a> View<'a> {
             },
             Part::AttributesIn(domain) => attribute(look_up(device.attributes, device.driver, domain, key)?)?,
             Part::CapacityIn(domain) => {
-                Value::Quantity(Amount::of_device(*look_up(device.capacity, device.driver, domain, key)?))
+                Value::Quantity(Held::OfDevice(look_up(device.capacity, device.driver, domain, key)?))
             }
             Part::Empty => return None,
         };

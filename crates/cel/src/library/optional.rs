@@ -50,7 +50,7 @@ fn none<'a>(_: &mut Meter<'_>, _: &[Value<'a>]) -> Evaluated<'a> {
 
 pub(crate) fn value<'a>(_: &mut Meter<'_>, args: &[Value<'a>]) -> Evaluated<'a> {
     match args {
-        [Value::Optional(Some(value))] => Ok((**value).clone()),
+        [Value::Optional(Some(value))] => (**value).clone().sound(),
         [Value::Optional(None)] => Err(EvalError::failed("optional.none() dereference")),
         _ => Err(EvalError::NoSuchOverload),
     }

@@ -6,6 +6,7 @@ use crate::signatures::{Evaluated, Shape, Signature};
 use crate::value::Value;
 use berth_quantity::Quantity;
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 const TWO: &[Shape] = &[Shape::Quantity, Shape::Quantity];
 const WITH_INT: &[Shape] = &[Shape::Quantity, Shape::Int];
@@ -33,6 +34,34 @@ pub(crate) struct Amount {
     value: Quantity,
     form: Form,
     is_computed: bool,
+}
+
+/// A quantity in a value: small, since values are moved around all the time.
+#[derive(Debug, Clone)]
+pub(crate) enum Held<'a> {
+    OfDevice(&'a Quantity),
+    Own(Arc<Amount>),
+}
+
+impl Held<'_> {
+    pub(crate) fn value(&self) -> Quantity {
+        match self {
+            Self::OfDevice(value) => **value,
+            Self::Own(amount) => amount.value,
+        }
+    }
+
+    /// Whether it is a sum or a difference.
+    pub(crate) fn is_computed(&self) -> bool {
+        matches!(self, Self::Own(amount) if amount.is_computed)
+    }
+
+    fn amount(&self) -> Amount {
+        match self {
+            Self::OfDevice(value) => Amount::of_device(**value),
+            Self::Own(amount) => **amount,
+        }
+    }
 }
 
 /// How upstream holds the number. It takes for an integer what it holds as one, not what is one, and computes with what it holds.
@@ -101,17 +130,12 @@ fn scaled(count: i64, scale: i32) -> Option<i64> {
 }
 
 impl Amount {
-    pub(crate) fn of_device(value: Quantity) -> Self {
+    fn of_device(value: Quantity) -> Self {
         Self { value, form: Form::of_device(value.nanos()), is_computed: false }
     }
 
-    pub(crate) const fn value(self) -> Quantity {
-        self.value
-    }
-
-    /// Whether it is a sum or a difference.
-    pub(crate) const fn is_computed(self) -> bool {
-        self.is_computed
+    fn held<'a>(self) -> Value<'a> {
+        Value::Quantity(Held::Own(Arc::new(self)))
     }
 
     fn parse(text: &str) -> Option<Self> {
@@ -203,7 +227,7 @@ fn decimal(suffix: &str) -> i32 {
 fn parse<'a>(_: &mut Meter<'_>, args: &[Value<'a>]) -> Evaluated<'a> {
     let [Value::Text(text)] = args else { return Err(EvalError::NoSuchOverload) };
     match Amount::parse(text) {
-        Some(amount) => Ok(Value::Quantity(amount)),
+        Some(amount) => Ok(amount.held()),
         None => Err(EvalError::failed(
             "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
         )),
@@ -216,12 +240,12 @@ fn is_quantity<'a>(_: &mut Meter<'_>, args: &[Value<'a>]) -> Evaluated<'a> {
 }
 
 fn one(args: &[Value<'_>]) -> Result<Amount, EvalError> {
-    if let [Value::Quantity(amount)] = args { Ok(*amount) } else { Err(EvalError::NoSuchOverload) }
+    if let [Value::Quantity(held)] = args { Ok(held.amount()) } else { Err(EvalError::NoSuchOverload) }
 }
 
 fn ordering(args: &[Value<'_>]) -> Result<Ordering, EvalError> {
     let [Value::Quantity(one), Value::Quantity(other)] = args else { return Err(EvalError::NoSuchOverload) };
-    Ok(one.value.cmp(&other.value))
+    Ok(one.value().cmp(&other.value()))
 }
 
 fn sign<'a>(_: &mut Meter<'_>, args: &[Value<'a>]) -> Evaluated<'a> {
@@ -256,7 +280,7 @@ fn is_integer<'a>(_: &mut Meter<'_>, args: &[Value<'a>]) -> Evaluated<'a> {
 /// A quantity, or an int as one.
 fn operand(value: &Value<'_>) -> Result<Amount, EvalError> {
     match value {
-        Value::Quantity(amount) => Ok(*amount),
+        Value::Quantity(held) => Ok(held.amount()),
         Value::Int(units) => {
             let form = Form::Small { count: *units, scale: 0 };
             Ok(Amount { value: Quantity::from_units(*units), form, is_computed: false })
@@ -272,12 +296,12 @@ fn operands(args: &[Value<'_>]) -> Result<[Amount; 2], EvalError> {
 
 fn add<'a>(_: &mut Meter<'_>, args: &[Value<'a>]) -> Evaluated<'a> {
     let [one, other] = operands(args)?;
-    Ok(Value::Quantity(Amount::computed(one.form.plus(other.form), one.value + other.value)))
+    Ok(Amount::computed(one.form.plus(other.form), one.value + other.value).held())
 }
 
 fn sub<'a>(_: &mut Meter<'_>, args: &[Value<'a>]) -> Evaluated<'a> {
     let [one, other] = operands(args)?;
-    Ok(Value::Quantity(Amount::computed(one.form.plus(other.form.negated()), one.value - other.value)))
+    Ok(Amount::computed(one.form.plus(other.form.negated()), one.value - other.value).held())
 }
 
 #[cfg(test)]

@@ -107,7 +107,7 @@ impl<'a, 'm> Machine<'a, 'm> {
         if let [part, domain, id] = keys
             && let Some(found) = view::direct(self.device, part, domain, id)
         {
-            return found.ok_or_else(|| EvalError::NoSuchKey(id.clone()));
+            return found;
         }
         let mut view = View::new(self.device);
         for (at, key) in keys.iter().enumerate() {

@@ -79,6 +79,7 @@ mod tests {
             ("true || device.attributes['no.such'].x == 1", "true"),
             ("device.attributes['no.such'].x == 1 && false", "false"),
             ("device.attributes['no.such'].x == 1 && true", "no such key: x"),
+            ("device.attributes[''].model == 'A100'", "no such key: model"),
             ("'no.such' in device.attributes", "false"),
             ("'other.example.com' in device.attributes", "true"),
             ("has(device.attributes['no.such'].x)", "false"),

@@ -4,6 +4,7 @@ use crate::device::{Attribute, Device, QualifiedName};
 use crate::error::EvalError;
 use crate::library::quantity::Held;
 use crate::library::semver;
+use crate::signatures::Evaluated;
 use crate::text::Text;
 use crate::value::Value;
 
@@ -47,15 +48,16 @@ pub(crate) fn check(device: &Device<'_>) -> Result<(), EvalError> {
 }
 
 /// What most selectors ask for, without a map between: `device.PART[domain].id`. `None` if the part is no map of domains.
-pub(crate) fn direct<'a>(device: &'a Device<'a>, part: &str, domain: &str, id: &str) -> Option<Option<Value<'a>>> {
-    match part {
-        "attributes" => Some(look_up(device.attributes, device.driver, domain, id).and_then(attribute)),
+pub(crate) fn direct<'a>(device: &'a Device<'a>, part: &str, domain: &str, id: &str) -> Option<Evaluated<'a>> {
+    let found = match part {
+        "attributes" => look_up(device.attributes, device.driver, domain, id).and_then(attribute),
         "capacity" => {
             let found = look_up(device.capacity, device.driver, domain, id);
-            Some(found.map(|quantity| Value::Quantity(Held::OfDevice(quantity))))
+            found.map(|quantity| Value::Quantity(Held::OfDevice(quantity)))
         }
-        _ => None,
-    }
+        _ => return None,
+    };
+    Some(found.ok_or_else(|| EvalError::NoSuchKey(id.into())))
 }
 
 impl<'a> View<'a> {
@@ -147,7 +149,8 @@ fn look_up<'a, T>(table: &'a [(QualifiedName, T)], driver: &str, domain: &str, i
         at.ok().map(|at| &table[at].1)
     };
     let own = if domain == driver { get("") } else { None };
-    own.or_else(|| get(domain))
+    // Names without domain are the driver's alone.
+    own.or_else(|| if domain.is_empty() { None } else { get(domain) })
 }
 
 fn ids_in<'a, T>(table: &'a [(QualifiedName, T)], driver: &str, domain: &str) -> Vec<&'a str> {

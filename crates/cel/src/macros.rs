@@ -20,10 +20,10 @@ pub(crate) fn global(tree: &mut Tree, name: &str, args: &[Id]) -> Result<Option<
 pub(crate) fn member(tree: &mut Tree, name: &str, target: Id, args: &[Id]) -> Result<Option<Id>, CompileError> {
     let expr = match (name, args) {
         ("bind", [var, init, body]) if matches!(tree.get(target), Expr::Ident(name) if **name == *"cel") => {
-            Expr::Bind { var: ident(tree, *var)?, init: *init, body: *body }
+            Expr::Bind { var: bound(tree, *var)?, init: *init, body: *body }
         }
         ("optMap" | "optFlatMap", [var, body]) => {
-            Expr::OptMap { target, var: ident(tree, *var)?, body: *body, flat: name == "optFlatMap" }
+            Expr::OptMap { target, var: bound(tree, *var)?, body: *body, flat: name == "optFlatMap" }
         }
         ("sortBy", [var, key]) => {
             if matches!(tree.get(target), Expr::Literal(_) | Expr::Map(_)) {
@@ -76,6 +76,12 @@ fn ident(tree: &Tree, id: Id) -> Result<Box<str>, CompileError> {
         Expr::Ident(name) => Ok(name.clone()),
         _ => Err(CompileError::refused("argument must be a simple name")),
     }
+}
+
+/// A variable that the macro itself reads, which it cannot by a name that begins with a dot.
+fn bound(tree: &Tree, id: Id) -> Result<Box<str>, CompileError> {
+    let name = ident(tree, id)?;
+    if name.starts_with('.') { Err(CompileError::undeclared(&name)) } else { Ok(name) }
 }
 
 fn variable(tree: &Tree, id: Id) -> Result<Box<str>, CompileError> {

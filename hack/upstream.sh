@@ -14,6 +14,7 @@
 #   hack/upstream.sh --krew            build kubectl's plugin manager, and none of the parts; print its path
 #   hack/upstream.sh --fields          build the tool that tells how published types are encoded, and none of the parts; print its path
 #   hack/upstream.sh --devices         build the tool that answers for upstream's selectors and allocator, and none of the parts; print its path
+#   hack/upstream.sh --plugin          build the tool that answers for upstream's DynamicResources, and none of the parts; print its path
 #
 # BERTH_KUBERNETES=1.35 takes Kubernetes from the pins of that minor (tests/upstream/kubernetes-1.35); all other parts are the same.
 #
@@ -85,6 +86,7 @@ crane=$bin/crane-$(own_hash crane)
 krew=$bin/krew-$(own_hash krew)
 fields=$bin/fields-$(own_hash fields)
 devices=$bin/devices-$(own_hash devices)
+plugin=$bin/plugin-$(own_hash plugin)
 
 # Our own tools are the same for every minor, and so is what is not Kubernetes.
 ordinary() { env -u BERTH_KUBERNETES "$here/hack/upstream.sh" "$@"; }
@@ -112,14 +114,15 @@ case ${1:-} in
   --krew) want=$krew needed=0 ;;
   --fields) want=$fields needed=0 ;;
   --devices) want=$devices needed=0 ;;
+  --plugin) want=$plugin needed=0 ;;
   '') ;;
-  *) fail "unknown argument '$1'; usage: hack/upstream.sh [--demo | --print-bin | --null-scheduler | --oracle | --extender | --promtool | --prometheus | --health | --crane | --krew | --fields | --devices]" ;;
+  *) fail "unknown argument '$1'; usage: hack/upstream.sh [--demo | --print-bin | --null-scheduler | --oracle | --extender | --promtool | --prometheus | --health | --crane | --krew | --fields | --devices | --plugin]" ;;
 esac
 
 # What of our own is to be built.
 demo=
 if [ "$needed" -lt "${#parts[@]}" ]; then demo=1; fi
-if [ -n "$other" ]; then own=(); elif [ -n "$want" ]; then own=("$want"); elif [ -n "$demo" ]; then own=("$extender"); else own=("$oracle" "$extender" "$health" "$promtool" "$prometheus" "$crane" "$krew" "$fields" "$devices"); fi
+if [ -n "$other" ]; then own=(); elif [ -n "$want" ]; then own=("$want"); elif [ -n "$demo" ]; then own=("$extender"); else own=("$oracle" "$extender" "$health" "$promtool" "$prometheus" "$crane" "$krew" "$fields" "$devices" "$plugin"); fi
 parts=("${parts[@]:0:needed}")
 complete=$home/complete${demo:+-demo}
 
@@ -207,6 +210,7 @@ for i in "${!own[@]}"; do
     "$crane") part="crane|.|${crane##*/}|$(pinned crane github.com/google/go-containerregistry)|-s -w" ;;
     "$krew") part="krew|sigs.k8s.io/krew/cmd/krew|${krew##*/}|$(pinned krew sigs.k8s.io/krew)|-s -w" ;;
     "$devices") part="devices|.|${devices##*/}|$(pinned devices k8s.io/dynamic-resource-allocation)|-s -w" ;;
+    "$plugin") part="plugin|.|${plugin##*/}|$(pinned plugin k8s.io/kubernetes)|$kube_ldflags" ;;
     "$fields") part="fields|.|${fields##*/}|$(pinned fields k8s.io/api)|-s -w" ;;
     "$health") part="health|.|${health##*/}|$(pinned health github.com/fluxcd/cli-utils)|-s -w" ;;
   esac

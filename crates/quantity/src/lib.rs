@@ -95,6 +95,46 @@ impl Quantity {
     pub const fn is_negative(self) -> bool {
         self.nanos < 0
     }
+
+    /// The text that the API has for it, such as `10Gi`, `1500m` or `3k`.
+    ///
+    /// In which format the amount was written is not kept: it is the shorter one, and decimal where both are as short. For each format the
+    /// text is that of `Quantity.String()` upstream.
+    pub fn canonical(self) -> String {
+        let decimal = self.decimal();
+        let binary = self.binary().filter(|binary| binary.len() < decimal.len());
+        binary.unwrap_or(decimal)
+    }
+
+    /// The largest suffix with which it is a whole number.
+    fn decimal(self) -> String {
+        const SUFFIXES: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
+        if self.nanos == 0 {
+            return "0".to_owned();
+        }
+        let (number, times) = divided(self.nanos, 1_000, SUFFIXES.len() - 1);
+        format!("{number}{}", SUFFIXES[times])
+    }
+
+    /// `None` for what is no multiple of 1024: that is written in decimal format upstream too, as long as it is whole.
+    fn binary(self) -> Option<String> {
+        const SUFFIXES: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+        if self.nanos == 0 || self.nanos % NANOS_PER_UNIT != 0 {
+            return None;
+        }
+        let (number, times) = divided(self.nanos / NANOS_PER_UNIT, 1_024, SUFFIXES.len() - 1);
+        (times > 0).then(|| format!("{number}{}", SUFFIXES[times]))
+    }
+}
+
+/// `number` divided by `by` as long as that leaves no rest, and how many times.
+const fn divided(mut number: i128, by: i128, at_most: usize) -> (i128, usize) {
+    let mut times = 0;
+    while times < at_most && number % by == 0 {
+        number /= by;
+        times += 1;
+    }
+    (number, times)
 }
 
 impl Add for Quantity {
@@ -268,6 +308,38 @@ mod tests {
     }
 
     #[test]
+    fn an_amount_is_written_as_upstream_in_the_shorter_of_its_formats() {
+        for (text, want) in [
+            ("0", "0"),
+            ("-0", "0"),
+            ("0.5", "500m"),
+            ("1.5", "1500m"),
+            ("0.0025", "2500u"),
+            ("1n", "1n"),
+            ("-1.0001", "-1000100u"),
+            ("1", "1"),
+            ("1000", "1k"),
+            ("1e3", "1k"),
+            ("1234", "1234"),
+            ("12e6", "12M"),
+            ("2E", "2E"),
+            ("1Ki", "1Ki"),
+            ("1.5Gi", "1536Mi"),
+            ("10Gi", "10Gi"),
+            ("-10Gi", "-10Gi"),
+            ("1000Gi", "1000Gi"),
+            ("1024k", "1024k"),
+            ("128G", "128G"),
+            ("7Ei", "7Ei"),
+            ("0.5Ki", "512"),
+            ("1025", "1025"),
+            ("100E", "9223372036854775807"),
+        ] {
+            assert_eq!(Quantity::parse(text).unwrap().canonical(), want, "{text}");
+        }
+    }
+
+    #[test]
     fn sums_are_exact_before_rounding() {
         let half = Quantity::parse("0.5m").unwrap();
         assert_eq!(half.milli() + half.milli(), 2);
@@ -353,6 +425,18 @@ mod tests {
         #[test]
         fn never_panics(text in "\\PC{0,40}") {
             let _ = Quantity::parse(&text);
+        }
+
+        #[test]
+        fn the_canonical_text_means_the_same_amount(
+            units in -i64::MAX..=i64::MAX, nanos in 0..NANOS_PER_UNIT, zeros in 0_u32..19, shift in 0_u32..60,
+        ) {
+            let decimal = units / 10_i64.pow(zeros) * 10_i64.pow(zeros);
+            let binary = (units / (1 << shift)) << shift;
+            let fine = i128::from(units / 2) * NANOS_PER_UNIT + nanos;
+            for q in [Quantity::from_units(decimal), Quantity::from_units(binary), Quantity::from_nanos(fine)] {
+                prop_assert_eq!(Quantity::parse(&q.canonical()).unwrap(), q);
+            }
         }
 
         #[test]

@@ -8,8 +8,9 @@ use crate::manifests::{PodSpec, node};
 use crate::report::{Row, line};
 use crate::workloads::PLAIN;
 use berth_core::io::{
-    AttemptId, BindOutcome, BindRequest, Deliver, EvictRequest, ExtenderError, ExtenderErrorKind, ExtenderRequest,
-    Input, NominateRequest, Paused, Refusal, VolumeRequest, WorkerId,
+    AttemptId, BindOutcome, BindRequest, ClaimRequest, DeallocateRequest, Deliver, EvictRequest, ExtenderError,
+    ExtenderErrorKind, ExtenderRequest, Input, NominateRequest, Paused, Refusal, UnreserveRequest, VolumeRequest,
+    WorkerId,
 };
 use berth_core::model::{Pod, Str};
 use berth_core::profile::CompiledProfile;
@@ -212,6 +213,12 @@ impl EffectSink for Sink {
         self.tell(Told::Ask(worker, ask));
     }
     fn write_volumes(&self, _: WorkerId, _: &Str, _: VolumeRequest) {}
+
+    fn reserve_claims(&self, _: WorkerId, _: &Str, _: ClaimRequest) {}
+
+    fn unreserve_claims(&self, _: &Str, _: UnreserveRequest) {}
+
+    fn deallocate(&self, _: &Str, _: DeallocateRequest) {}
     fn nominate(&self, _: &Str, _: NominateRequest) {}
     fn evict(&self, _: WorkerId, _: &Str, _: EvictRequest) {}
     fn revoke(&self, _: WorkerId) -> Vec<AttemptId> {

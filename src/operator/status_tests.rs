@@ -163,7 +163,7 @@ fn a_serving_profile_has_every_condition_and_its_effective_settings() {
     );
     let effective = status.effective.unwrap();
     assert_eq!(effective.scores[2], "NodeResourcesFit=1");
-    assert_eq!((effective.filters.len(), effective.percentage_to_score), (13, Some(50)));
+    assert_eq!((effective.filters.len(), effective.percentage_to_score), (14, Some(50)));
     let worker = status.worker.unwrap();
     assert_eq!((worker.state, worker.holder.as_deref()), (Some(api::WorkerState::Running), Some("berth-0")));
 }

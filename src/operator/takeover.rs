@@ -106,6 +106,7 @@ mod tests {
                 seen: u64::MAX,
                 looked_around: false,
                 volumes: berth_core::ledger::VolumePlan::default(),
+                claims: berth_core::ledger::ClaimPlan::default(),
             };
             ledger.commit(&proposal, |_| None).unwrap();
         });

@@ -71,7 +71,7 @@ impl KindVisitor for Start<'_> {
         // A watch that is started again must know what the ledger has from the one before it.
         let feed = Arc::new(Mutex::new(Feed::<K>::default()));
         self.tasks.spawn(K::PLURAL, self.cancel.clone(), move || {
-            let (engine, sender, feed) = (engine.clone(), sender.clone(), feed.clone());
+            let (engine, sender, feed, seen) = (engine.clone(), sender.clone(), feed.clone(), counted.clone());
             let mut batch = Vec::new();
             let sink = move |event: WatchEvent<K::Object>| {
                 let may_wait = matches!(event, WatchEvent::Item(_));
@@ -85,6 +85,11 @@ impl KindVisitor for Start<'_> {
                 batch.push(event);
                 if !may_wait || batch.len() >= BATCH {
                     engine.apply(|ledger| batch.drain(..).for_each(|event| Feed::<K>::apply(event, ledger)));
+                }
+                if is_whole && K::OPTIONAL {
+                    // Before anything is deleted: what a claim of a kind that cannot be read holds must not look free.
+                    let absence = seen.absence();
+                    engine.apply(|ledger| K::note_absence(absence, ledger));
                 }
                 for part in unseen.chunks(BATCH) {
                     engine.apply(|ledger| Feed::<K>::delete(part, ledger));

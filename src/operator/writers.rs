@@ -12,8 +12,9 @@ use berth_cluster::refusal::RefusalWriter;
 use berth_cluster::send::plain;
 use berth_cluster::write::OwnWrites;
 use berth_core::io::{
-    AttemptId, BindOutcome, BindRequest, Deliver, EvictRequest, EvictionOutcome, ExtenderRequest, Input,
-    NominateRequest, Refusal, VolumeRequest, VolumesOutcome, WorkerId,
+    AttemptId, BindOutcome, BindRequest, ClaimRequest, ClaimsOutcome, DeallocateRequest, Deliver, EvictRequest,
+    EvictionOutcome, ExtenderRequest, Input, NominateRequest, Refusal, UnreserveRequest, VolumeRequest, VolumesOutcome,
+    WorkerId,
 };
 use berth_core::ledger::PodState;
 use berth_core::model::{Pod, Str};
@@ -176,6 +177,19 @@ impl EffectSink for Writers {
         self.pre_binder.submit(worker, profile, request);
     }
 
+    fn reserve_claims(&self, worker: WorkerId, profile: &Str, request: ClaimRequest) {
+        self.refusals.cancel(&request.pod.uid);
+        self.pre_binder.reserve(worker, profile, request);
+    }
+
+    fn unreserve_claims(&self, profile: &Str, request: UnreserveRequest) {
+        self.pre_binder.unreserve(profile, request);
+    }
+
+    fn deallocate(&self, profile: &Str, request: DeallocateRequest) {
+        self.pre_binder.deallocate(profile, request);
+    }
+
     fn nominate(&self, profile: &Str, request: NominateRequest) {
         let uid = &request.pod.uid;
         if request.node.is_some() {
@@ -241,6 +255,7 @@ pub(super) fn watch_for_denials(deliver: Deliver, evidence: Arc<Notify>) -> Deli
             Input::BindEnded { outcome: BindOutcome::Refused { code, .. }, .. }
             | Input::VolumesWritten { outcome: VolumesOutcome::Failed { code, .. }, .. }
             | Input::EvictionEnded { outcome: EvictionOutcome::Failed { code, .. }, .. } => *code,
+            Input::ClaimsWritten { outcome: ClaimsOutcome { failure: Some(failure), .. }, .. } => failure.code,
             _ => None,
         };
         if code == Some(403) {
@@ -361,6 +376,12 @@ mod tests {
         fn bind(&self, _: WorkerId, _: &Str, _: BindRequest) {}
         fn ask(&self, _: WorkerId, _: &Str, _: ExtenderRequest) {}
         fn write_volumes(&self, _: WorkerId, _: &Str, _: VolumeRequest) {}
+
+        fn reserve_claims(&self, _: WorkerId, _: &Str, _: ClaimRequest) {}
+
+        fn unreserve_claims(&self, _: &Str, _: UnreserveRequest) {}
+
+        fn deallocate(&self, _: &Str, _: DeallocateRequest) {}
         fn nominate(&self, _: &Str, _: NominateRequest) {}
         fn evict(&self, _: WorkerId, _: &Str, _: EvictRequest) {}
         fn revoke(&self, _: WorkerId) -> Vec<AttemptId> {

@@ -357,7 +357,6 @@ fn features_that_hold() {
             json!({"topologySpreadConstraints": [{"whenUnsatisfiable": "Panic"}]}),
             Feature::UnknownValue("spec.topologySpreadConstraints.whenUnsatisfiable=Panic".into()),
         ),
-        (json!({"resourceClaims": [{"name": "c"}]}), Feature::ResourceClaims),
         (json!({"schedulingGroup": {"podGroupName": "g"}}), Feature::PodGroup),
         (
             json!({"containers": [{"resources": {"requests": many}}]}),

@@ -126,6 +126,8 @@ names! {
         PodTopologySpread,
         /// Refuses nodes that required pod affinity or anti-affinity, its own or of placed pods, excludes.
         InterPodAffinity,
+        /// Refuses nodes that lack devices for the pod's resource claims; allocates and reserves them before the pod is bound.
+        DynamicResources,
         /// Refuses nodes that do not declare a feature that the pod needs.
         NodeDeclaredFeatures,
         /// Of scheduler Policies, in no preset: refuses nodes by labels that they have or lack.
@@ -169,6 +171,8 @@ names! {
         PodTopologySpread,
         /// Prefers nodes by preferred pod affinity and anti-affinity, its own and of placed pods.
         InterPodAffinity,
+        /// Prefers nodes that have devices of an earlier alternative where a claim lists alternatives.
+        DynamicResources,
         /// Prefers nodes on which the use of resources becomes more even.
         NodeResourcesBalancedAllocation,
         /// Prefers nodes that already hold the pod's images.

@@ -7,7 +7,7 @@
 //!  lease/      leadership, and the gate that every write asks right before it is sent
 //!  write/      what every write shares: what answers mean, repeats, counters
 //!  bind/       binds, fair between workers
-//!  prebind/    what must be written before a bind: volumes, nominations
+//!  prebind/    what must be written before a bind: ResourceClaims, volumes, nominations
 //!  evict/      the victims of preemption
 //!  queue       jobs for the API server, and the tasks that do them: prebind's and evict's
 //!  recheck     what is asked of the ledger right before a request is sent

@@ -25,9 +25,13 @@ pub trait Job: Send + 'static {
     /// Waits until nothing that they sent can land any more, but not beyond `end`. Returns how many requests still may.
     fn land(kit: &Self::Kit, end: Instant) -> impl Future<Output = usize> + Send;
 
-    /// Who waits for its outcome. A job without an owner only prepares for the next job of its pod, and is taken back with
-    /// that one.
+    /// Who waits for its outcome.
     fn owner(&self) -> Option<(WorkerId, AttemptId)>;
+
+    /// Whether it only prepares for the next job of its pod, and is taken back with that one. Nobody waits for it then.
+    fn is_preparation(&self) -> bool {
+        self.owner().is_none()
+    }
 
     /// The name of the profile that wants it, which takes turns with others.
     fn profile(&self) -> &Str;
@@ -177,7 +181,7 @@ impl<J: Job> State<J> {
         let theirs = self.turns.extract(|job| job.0.owner().is_some_and(|(of, _)| of == worker));
         let pods: Vec<&Str> = theirs.iter().filter_map(|job| job.0.pod()).collect();
         if !pods.is_empty() {
-            self.turns.extract(|job| job.0.owner().is_none() && job.0.pod().is_some_and(|pod| pods.contains(&pod)));
+            self.turns.extract(|job| job.0.is_preparation() && job.0.pod().is_some_and(|pod| pods.contains(&pod)));
         }
         let mut taken: Vec<AttemptId> = theirs.iter().filter_map(|job| job.0.owner()).map(|(_, id)| id).collect();
         taken.sort_unstable();

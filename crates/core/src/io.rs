@@ -8,7 +8,7 @@ pub use crate::extender::{ExtenderError, ExtenderErrorKind, ExtenderQuestion, Ex
 use crate::cycle::Diagnosis;
 pub use crate::ledger::BindOutcome;
 use crate::ledger::PlacedPod;
-use crate::model::{Pod, Str, VolumeWrites};
+use crate::model::{ClaimKey, ClaimWrite, Pod, Str, VolumeWrites};
 use std::sync::Arc;
 
 /// Names one attempt of one worker for good; an answer to an attempt that is over is dropped.
@@ -49,6 +49,32 @@ pub enum VolumesOutcome {
     },
 }
 
+/// How the writes to a pod's ResourceClaims ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClaimsOutcome {
+    /// The claims that were written, in order; all that were asked for where nothing failed.
+    pub written: Vec<WrittenClaim>,
+    /// Why the next one was not, and the rest was left.
+    pub failure: Option<ClaimsFailure>,
+}
+
+/// A ResourceClaim that is allocated, as was asked for, and reserved for the pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WrittenClaim {
+    pub key: ClaimKey,
+    pub uid: Str,
+    /// That of the object since.
+    pub resource_version: Str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClaimsFailure {
+    /// The API server's HTTP status; `None` where it did not refuse.
+    pub code: Option<u16>,
+    /// Upstream's text, without the name of the plugin.
+    pub message: String,
+}
+
 /// How the eviction of a pod's victims ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EvictionOutcome {
@@ -73,6 +99,8 @@ pub enum Input {
     BindRevoked { attempt: AttemptId },
     /// The writes to a pod's volumes and claims ended.
     VolumesWritten { attempt: AttemptId, outcome: VolumesOutcome },
+    /// The writes to a pod's ResourceClaims ended.
+    ClaimsWritten { attempt: AttemptId, outcome: ClaimsOutcome },
     /// The eviction of a pod's victims ended.
     EvictionEnded { attempt: AttemptId, outcome: EvictionOutcome },
     /// An extender answered, or did not.
@@ -200,6 +228,42 @@ pub struct VolumeRequest {
     pub writes: VolumeWrites,
 }
 
+/// The writes to a pod's ResourceClaims that a bind needs first: of each claim its finalizer, its allocation, and that it is reserved for
+/// the pod.
+///
+/// The first try goes by what was judged, each further one by the claim as it is then, if its uid is the same: a claim that has the
+/// allocation and the reservation counts as written.
+#[derive(Debug, Clone)]
+pub struct ClaimRequest {
+    pub attempt: AttemptId,
+    pub pod: Arc<Pod>,
+    /// Those that are needed, in the pod's order.
+    pub writes: Arc<[ClaimWrite]>,
+}
+
+/// ResourceClaims that are not reserved for the pod any more, since it is not bound: upstream's Unreserve. Their allocations stay.
+#[derive(Debug, Clone)]
+pub struct UnreserveRequest {
+    pub pod: Arc<Pod>,
+    /// Key and uid of each.
+    pub claims: Vec<(ClaimKey, Str)>,
+}
+
+/// The end of an allocation that no pod but this one reserves: the pod fits nowhere with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeallocateRequest {
+    pub pod: Arc<Pod>,
+    pub claim: IdleClaim,
+}
+
+/// A ResourceClaim as it was judged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IdleClaim {
+    pub key: ClaimKey,
+    pub uid: Str,
+    pub resource_version: Str,
+}
+
 /// `status.nominatedNodeName` of a pod that may have to wait before it is bound: autoscalers read it.
 #[derive(Debug, Clone)]
 pub struct NominateRequest {
@@ -246,6 +310,12 @@ pub enum Effect {
     /// Answered by [`Input::VolumesWritten`] or [`Input::BindRevoked`]. The same attempt asks for the bind once the claims are
     /// seen bound.
     BindVolumes(VolumeRequest),
+    /// Answered by [`Input::ClaimsWritten`] or [`Input::BindRevoked`]. The same attempt goes on with volumes and the bind.
+    ReserveClaims(ClaimRequest),
+    /// Not answered.
+    Unreserve(UnreserveRequest),
+    /// Not answered: the watch shows what came of it.
+    Deallocate(DeallocateRequest),
     /// Not answered.
     Nominate(NominateRequest),
     /// Not answered.

@@ -35,6 +35,8 @@ pub mod queue;
 pub mod shadow;
 pub mod worker;
 
+#[cfg(test)]
+pub(crate) mod device_testing;
 /// Builders that the tests of every ring share.
 #[doc(hidden)]
 pub mod testing;

@@ -53,6 +53,20 @@ pub const COMPARISONS_PER_WORK: usize = 16;
 /// affinity is compared with a node. As much is what begins the search for the volumes that a claim may get.
 pub const WORK_PER_CLAIM: usize = 4;
 
+/// How long the search for devices for a pod's claims may last on one node, in steps of some 20 ns: 20 ms, in which upstream gives it 10 s.
+/// It is not divided, and writers of the ledger wait for it. The usual search takes some hundreds of steps; only one in which many
+/// devices almost fit, and no combination does, takes more, and then exponentially more.
+pub const DEVICE_STEPS: u64 = 1_000_000;
+
+/// Steps of that search that take as long as judging a row.
+pub const DEVICE_STEPS_PER_WORK: u64 = 2;
+
+/// What one selector may do for one device, as upstream's cost limit: what an API server takes stays far below it.
+pub const SELECTOR_STEPS: u64 = 1_000_000;
+
+/// Selectors that a worker keeps compiled: one of the greatest length takes some 200 KiB. Upstream keeps ten.
+pub const SELECTORS_KEPT: usize = 128;
+
 /// Scalar resources that one pod may name: the bits of a verdict.
 pub const SCALARS_PER_POD: usize = 40;
 
@@ -97,6 +111,13 @@ pub const VOLUMES_PER_POD: usize = 512;
 /// divided: each claim asks about each volume that the claims before it got, 8,000 questions, and a disk is looked for among those of
 /// all pods of a node. Drivers attach up to 128 volumes to a node (GCE; 127 with AWS), and most pods have one to three.
 pub const STORAGE_PER_POD: usize = 128;
+
+/// ResourceClaims of one pod. Each is looked up, and one that is not allocated asks for up to 32 devices. Pods have one to four.
+pub const RESOURCE_CLAIMS_PER_POD: usize = 128;
+
+/// Capacities that one request of a ResourceClaim may name; a claim with more is not read. A device has 32 attributes and capacities at most,
+/// and an API server takes as many names as fit into an object.
+pub const CAPACITIES_PER_DEVICE_REQUEST: usize = 32;
 
 /// Distinct scalar resources that the nodes of the whole cluster offer: each is a column over all nodes, 80 KB on 5,000.
 pub const SCALAR_COLUMNS: usize = 512;

@@ -71,6 +71,7 @@ pub fn pod(name: &str, shape: PodShape) -> Pod {
         shape: Arc::new(shape),
         usage: Arc::new(usage),
         volumes: None,
+        resource_claims: None,
         scheduled: None,
         unknown_fields: Vec::new(),
     }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 struct Expressions;
 
 impl Select for Expressions {
-    fn selects(&mut self, expression: &Str, device: &berth_cel::Device<'_>) -> Result<bool, SelectError> {
+    fn selects(&mut self, expression: &Str, device: &berth_cel::Device<'_>, _: &mut u64) -> Result<bool, SelectError> {
         match expression.split_once(' ') {
             _ if &**expression == "true" => Ok(true),
             Some(("model", model)) => {

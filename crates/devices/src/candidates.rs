@@ -158,9 +158,10 @@ impl<'a, 's> Judge<'a, 's> {
                 return Err(Stop::Unsupported(text(index, error)));
             };
             self.spend(EVALUATION)?;
-            match self.select.selects(expression, view) {
+            match self.select.selects(expression, view, self.steps) {
                 Ok(true) => {}
                 Ok(false) => return Ok(false),
+                Err(SelectError::OutOfSteps) => return Err(Stop::OutOfSteps),
                 Err(error @ SelectError::Unsupported(_)) => return Err(Stop::Unsupported(text(index, error))),
                 Err(error) => return Err(Stop::Error(text(index, error))),
             }

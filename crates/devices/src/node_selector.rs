@@ -65,7 +65,7 @@ impl NodeSelector {
     }
 
     /// The selector of the node of that name alone.
-    pub(crate) fn of_node(name: &str) -> Self {
+    pub fn of_node(name: &str) -> Self {
         let requirement = NodeSelectorRequirement {
             key: "metadata.name".into(),
             operator: NodeSelectorOperator::In,

@@ -6,7 +6,9 @@ use berth_cel::Device;
 /// Evaluates the CEL expressions of classes and requests.
 pub trait Select {
     /// Whether the expression selects the device. The same question has the same answer each time.
-    fn selects(&mut self, expression: &Str, device: &Device<'_>) -> Result<bool, SelectError>;
+    ///
+    /// What it takes beyond a look-up or two is counted down from `steps`, which end the search when they are used up.
+    fn selects(&mut self, expression: &Str, device: &Device<'_>, steps: &mut u64) -> Result<bool, SelectError>;
 }
 
 /// Why a selector has no answer.
@@ -19,4 +21,7 @@ pub enum SelectError {
     /// Upstream could answer and we cannot: the pod is held.
     #[error("{0}")]
     Unsupported(String),
+    /// The steps that were left did not do.
+    #[error("the evaluation was cut off")]
+    OutOfSteps,
 }

@@ -56,10 +56,11 @@ impl Slices {
         pool.whole.take();
     }
 
-    pub fn delete(&mut self, name: &str) {
-        let Some(id) = self.pool_of.remove(name) else { return };
-        let Some(pool) = self.pools.get_mut(&id) else { return };
-        let Ok(at) = pool.slices.binary_search_by(|slice| (*slice.name).cmp(name)) else { return };
+    /// Says whether the slice was there.
+    pub fn delete(&mut self, name: &str) -> bool {
+        let Some(id) = self.pool_of.remove(name) else { return false };
+        let Some(pool) = self.pools.get_mut(&id) else { return false };
+        let Ok(at) = pool.slices.binary_search_by(|slice| (*slice.name).cmp(name)) else { return false };
         let slice = pool.slices.remove(at);
         pool.whole.take();
         if pool.slices.is_empty() {
@@ -77,6 +78,7 @@ impl Slices {
         {
             self.local.remove(node);
         }
+        true
     }
 
     fn count(&mut self, slice: &ResourceSlice) -> &mut Counts {

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 struct Driver;
 
 impl Select for Driver {
-    fn selects(&mut self, _: &Str, device: &berth_cel::Device<'_>) -> Result<bool, SelectError> {
+    fn selects(&mut self, _: &Str, device: &berth_cel::Device<'_>, _: &mut u64) -> Result<bool, SelectError> {
         Ok(device.driver == "gpu.example.com")
     }
 }

@@ -2,8 +2,11 @@
 
 use super::mailbox::Mailbox;
 use super::stats::{BindStats, Ended};
-use berth_core::io::{AttemptId, BindOutcome, BindRequest, EvictionOutcome, Input, WorkerId};
-use berth_core::model::{Pod, Str};
+use berth_core::io::{
+    AttemptId, BindOutcome, BindRequest, ClaimRequest, ClaimsOutcome, EvictionOutcome, Input, WorkerId,
+};
+use berth_core::ledger::Ledger;
+use berth_core::model::{ClaimWrite, Pod, Str};
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -23,6 +26,8 @@ struct State {
     open: FxHashMap<AttemptId, Open>,
     /// Evictions handed over that have not ended: uids of the victims.
     evicting: FxHashMap<AttemptId, Vec<Str>>,
+    /// Writes to ResourceClaims handed over that have not ended.
+    reserving: FxHashMap<AttemptId, ClaimRequest>,
     /// The worker has ended: nothing more goes into the mailbox, which its successor reads.
     left: bool,
 }
@@ -41,12 +46,26 @@ pub(super) struct InFlight {
 }
 
 /// What a step has brought into force and nobody will carry out: it is to be taken back.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub(super) struct Undone {
     /// The uids of pods whose assumption is to be undone.
     pub(super) assumed: Vec<Str>,
     /// The uids of victims that are not evicted after all.
     pub(super) victims: Vec<Str>,
+    /// Writes to ResourceClaims that are not sent.
+    pub(super) claims: Vec<(Str, Arc<[ClaimWrite]>)>,
+}
+
+impl Undone {
+    pub(super) fn undo(&self, ledger: &mut Ledger) {
+        for uid in &self.assumed {
+            ledger.forget(uid);
+        }
+        ledger.release(&self.victims);
+        for (uid, writes) in &self.claims {
+            ledger.claims_never_written(uid, writes);
+        }
+    }
 }
 
 /// What an outcome changes, beside what the worker does about it.
@@ -61,6 +80,10 @@ pub(super) enum Consequence {
     Forget(Str),
     /// These victims are not evicted after all.
     Release(Vec<Str>),
+    /// How the writes to the claims of the pod with this uid ended.
+    ClaimsWritten(Str, Arc<[ClaimWrite]>, ClaimsOutcome),
+    /// The writes to the claims of the pod with this uid were never sent.
+    ClaimsNotSent(Str, Arc<[ClaimWrite]>),
 }
 
 impl InFlight {
@@ -75,11 +98,14 @@ impl InFlight {
         self.lock().open.insert(request.attempt, open);
     }
 
-    /// Takes back [`InFlight::opened`] or [`InFlight::evicting`], since the handing over failed, and says what that changes.
+    /// Takes back [`InFlight::opened`], [`InFlight::evicting`] or [`InFlight::reserving`], since the handing over failed, and says what that changes.
     pub(super) fn never_opened(&self, attempt: AttemptId) -> Consequence {
         let mut state = self.lock();
         if let Some(open) = state.open.remove(&attempt) {
             return Consequence::Forget(open.pod.uid.clone());
+        }
+        if let Some(ClaimRequest { pod, writes, .. }) = state.reserving.remove(&attempt) {
+            return Consequence::ClaimsNotSent(pod.uid.clone(), writes);
         }
         state.evicting.remove(&attempt).map_or(Consequence::None, Consequence::Release)
     }
@@ -87,6 +113,11 @@ impl InFlight {
     /// Notes evictions that are about to be handed over.
     pub(super) fn evicting(&self, attempt: AttemptId, victims: Vec<Str>) {
         self.lock().evicting.insert(attempt, victims);
+    }
+
+    /// Notes writes to ResourceClaims that are about to be handed over.
+    pub(super) fn reserving(&self, request: &ClaimRequest) {
+        self.lock().reserving.insert(request.attempt, request.clone());
     }
 
     /// Binds handed over whose first answer is still to come.
@@ -112,7 +143,7 @@ impl InFlight {
     /// Whether the worker has ended and all that it sent has ended too.
     pub(super) fn is_done(&self) -> bool {
         let state = self.lock();
-        state.left && state.open.is_empty() && state.evicting.is_empty()
+        state.left && state.open.is_empty() && state.evicting.is_empty() && state.reserving.is_empty()
     }
 
     /// Counts an outcome, and says what it changes. The caller changes that, then tells the worker.
@@ -127,6 +158,12 @@ impl InFlight {
                 }
             }
             Input::BindEnded { attempt, outcome } => self.bind_ended(*attempt, outcome),
+            Input::ClaimsWritten { attempt, outcome } => {
+                let request = self.lock().reserving.remove(attempt);
+                request.map_or(Consequence::None, |ClaimRequest { pod, writes, .. }| {
+                    Consequence::ClaimsWritten(pod.uid.clone(), writes, outcome.clone())
+                })
+            }
             Input::VolumesWritten { .. } | Input::ExtenderAnswered { .. } | Input::ExtenderRecovered => {
                 Consequence::None
             }

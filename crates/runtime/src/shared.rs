@@ -241,12 +241,7 @@ impl Shared {
         if in_flight.is_done() {
             self.incarnations().remove(&in_flight.id);
         }
-        self.ledger.write(|ledger| {
-            for uid in &abandoned.assumed {
-                ledger.forget(uid);
-            }
-            ledger.release(&abandoned.victims);
-        });
+        self.ledger.write(|ledger| abandoned.undo(ledger));
         self.let_go(&abandoned.assumed);
         self.wake_all();
     }
@@ -288,6 +283,12 @@ impl Shared {
                 self.let_go(&[uid]);
             }
             Consequence::Release(victims) => self.ledger.write(|ledger| ledger.release(&victims)),
+            Consequence::ClaimsWritten(uid, writes, outcome) => {
+                self.ledger.write(|ledger| ledger.claims_written(&uid, &writes, &outcome));
+            }
+            Consequence::ClaimsNotSent(uid, writes) => {
+                self.ledger.write(|ledger| ledger.claims_never_written(&uid, &writes));
+            }
         }
         // What came back may be what others waited for.
         self.wake_all();

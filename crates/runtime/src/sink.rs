@@ -1,5 +1,6 @@
 use berth_core::io::{
-    AttemptId, BindRequest, EvictRequest, ExtenderRequest, NominateRequest, Paused, Refusal, VolumeRequest, WorkerId,
+    AttemptId, BindRequest, ClaimRequest, DeallocateRequest, EvictRequest, ExtenderRequest, NominateRequest, Paused,
+    Refusal, UnreserveRequest, VolumeRequest, WorkerId,
 };
 use berth_core::model::{Pod, Str};
 use std::sync::Arc;
@@ -14,6 +15,15 @@ pub trait EffectSink: Send + Sync + 'static {
 
     /// Queues the writes that a bind needs first. Their outcome is delivered to the engine.
     fn write_volumes(&self, worker: WorkerId, profile: &Str, request: VolumeRequest);
+
+    /// Queues the writes to ResourceClaims that a bind needs first. Their outcome is delivered to the engine.
+    fn reserve_claims(&self, worker: WorkerId, profile: &Str, request: ClaimRequest);
+
+    /// Queues the end of a pod's reservations. Nothing is delivered for it.
+    fn unreserve_claims(&self, profile: &Str, request: UnreserveRequest);
+
+    /// Queues the end of an allocation. Nothing is delivered for it.
+    fn deallocate(&self, profile: &Str, request: DeallocateRequest);
 
     /// Queues a nomination, or its end. It is written before what is queued for the same pod afterwards, if at all. The profile's
     /// name is empty where no profile serves the pod any more.

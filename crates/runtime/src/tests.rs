@@ -9,8 +9,9 @@ use super::*;
 use berth_cluster::decode::Decoder;
 use berth_cluster::slim::{SlimClaim, SlimPod, SlimStorageClass, SlimVolume};
 use berth_core::io::{
-    AttemptId, BindOutcome, BindRequest, Deliver, EvictRequest, EvictionOutcome, ExtenderRequest, Input,
-    NominateRequest, Paused, Refusal, VolumeRequest, VolumesOutcome, WorkerId,
+    AttemptId, BindOutcome, BindRequest, ClaimRequest, DeallocateRequest, Deliver, EvictRequest, EvictionOutcome,
+    ExtenderRequest, Input, NominateRequest, Paused, Refusal, UnreserveRequest, VolumeRequest, VolumesOutcome,
+    WorkerId,
 };
 use berth_core::ledger::PodState;
 use berth_core::model::{Pod, PodShape, Str};
@@ -27,6 +28,7 @@ struct Hand {
     deliver: Deliver,
     queued: Arc<Mutex<Vec<(WorkerId, BindRequest)>>>,
     written: Arc<Mutex<Vec<(WorkerId, VolumeRequest)>>>,
+    reserving: Arc<Mutex<Vec<(WorkerId, ClaimRequest)>>>,
     evicting: Arc<Mutex<Vec<(WorkerId, EvictRequest)>>>,
     nominated: Arc<Mutex<Vec<NominateRequest>>>,
     refused: Arc<Mutex<Vec<Refusal>>>,
@@ -60,6 +62,11 @@ impl EffectSink for Hand {
     fn write_volumes(&self, worker: WorkerId, _: &Str, request: VolumeRequest) {
         self.written.lock().unwrap().push((worker, request));
     }
+    fn reserve_claims(&self, worker: WorkerId, _: &Str, request: ClaimRequest) {
+        self.reserving.lock().unwrap().push((worker, request));
+    }
+    fn unreserve_claims(&self, _: &Str, _: UnreserveRequest) {}
+    fn deallocate(&self, _: &Str, _: DeallocateRequest) {}
     fn evict(&self, worker: WorkerId, _: &Str, request: EvictRequest) {
         self.evicting.lock().unwrap().push((worker, request));
     }
@@ -118,6 +125,7 @@ impl Bench {
                 deliver,
                 queued: Arc::default(),
                 written: Arc::default(),
+                reserving: Arc::default(),
                 evicting: Arc::default(),
                 nominated: Arc::default(),
                 refused: Arc::default(),

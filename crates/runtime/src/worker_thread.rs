@@ -134,7 +134,12 @@ impl Handing {
             Effect::Bind(request) => Self { attempt: Some(request.attempt), pod: Some(request.pod.clone()) },
             Effect::Evict(request) => Self { attempt: Some(request.attempt), pod: None },
             Effect::Refuse(refusal) => Self { attempt: None, pod: Some(refusal.pod.clone()) },
-            Effect::AskExtender(_) | Effect::BindVolumes(_) | Effect::Nominate(_) => Self::default(),
+            Effect::ReserveClaims(request) => Self { attempt: Some(request.attempt), pod: Some(request.pod.clone()) },
+            Effect::AskExtender(_)
+            | Effect::BindVolumes(_)
+            | Effect::Nominate(_)
+            | Effect::Unreserve(_)
+            | Effect::Deallocate(_) => Self::default(),
         }
     }
 }
@@ -194,6 +199,7 @@ impl WorkerThread {
             match effect {
                 Effect::Bind(request) => undone.assumed.push(request.pod.uid.clone()),
                 Effect::Evict(request) => undone.victims.extend(request.victims.iter().map(|v| v.uid.clone())),
+                Effect::ReserveClaims(request) => undone.claims.push((request.pod.uid.clone(), request.writes.clone())),
                 _ => {}
             }
         }
@@ -201,7 +207,14 @@ impl WorkerThread {
         match handing.map(|attempt| self.in_flight.never_opened(attempt)) {
             Some(Consequence::Forget(uid)) => undone.assumed.push(uid),
             Some(Consequence::Release(victims)) => undone.victims.extend(victims),
-            Some(Consequence::None | Consequence::Bound(..) | Consequence::BindEnded(..)) | None => {}
+            Some(Consequence::ClaimsNotSent(uid, writes)) => undone.claims.push((uid, writes)),
+            Some(
+                Consequence::None
+                | Consequence::Bound(..)
+                | Consequence::BindEnded(..)
+                | Consequence::ClaimsWritten(..),
+            )
+            | None => {}
         }
         undone.assumed.extend(self.worker.waiting_for_volumes());
         undone
@@ -285,6 +298,12 @@ impl WorkerThread {
                 }
                 Effect::AskExtender(request) => sink.ask(self.in_flight.id, profile, request),
                 Effect::BindVolumes(request) => sink.write_volumes(self.in_flight.id, profile, request),
+                Effect::ReserveClaims(request) => {
+                    self.in_flight.reserving(&request);
+                    sink.reserve_claims(self.in_flight.id, profile, request);
+                }
+                Effect::Unreserve(request) => sink.unreserve_claims(profile, request),
+                Effect::Deallocate(request) => sink.deallocate(profile, request),
                 Effect::Nominate(request) => sink.nominate(profile, request),
                 Effect::Evict(request) => {
                     self.in_flight.evicting(request.attempt, request.victims.iter().map(|v| v.uid.clone()).collect());

@@ -17,6 +17,7 @@
 //!  volumes     the storage controllers' part
 //! ```
 
+mod claims;
 mod drain;
 mod figures;
 mod headroom;

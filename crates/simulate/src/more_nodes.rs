@@ -70,6 +70,7 @@ fn on_node(pod: &Pod, node: &Str) -> Pod {
         node_name: Some(node.clone()),
         // Claims are for the pods that name them.
         volumes: None,
+        resource_claims: None,
         ..pod.clone()
     }
 }

@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn pods_are_placed_anew_in_the_order_in_which_they_came() {
         let mut held = placed("held-1", "d", 0, "ReplicaSet");
-        Arc::make_mut(&mut held.shape).held_by = vec![Feature::ResourceClaims];
+        Arc::make_mut(&mut held.shape).held_by = vec![Feature::PodGroup];
         let pods = vec![
             placed("web-2", "d", 2, "ReplicaSet"),
             placed("web-1", "b", 1, "ReplicaSet"),

@@ -161,7 +161,7 @@ pub fn compare(names: [String; 2], first: &Report, second: &Report) -> Compariso
 
 fn only(node: &Str, other: &PodReport) -> OnlyOne {
     let silent = match other.fate {
-        Fate::Gated => "it waits for its scheduling gates",
+        Fate::Gated => "it waits for its scheduling gates or claims",
         _ => "it was not placed",
     };
     OnlyOne {

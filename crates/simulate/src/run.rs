@@ -1,5 +1,6 @@
 use super::timeline::{Change, Event, bound, nominated};
-use super::{Cluster, Fate, PodReport, Report, not_served, serving, volumes};
+use super::{Cluster, Fate, PodReport, Report, claims, not_served, serving, volumes};
+use berth_core::cycle::waits_for_claims;
 use berth_core::io::{
     self, BindOutcome, BindRequest, Effect, EvictRequest, EvictionOutcome, ExtenderError, ExtenderQuestion,
     ExtenderReply, ExtenderRequest, Input, NominatedNode, RefusalText, VolumeRequest, VolumesOutcome,
@@ -227,6 +228,11 @@ impl<'a> Run<'a> {
                 self.workers[at].inputs.push(Input::VolumesWritten { attempt, outcome: VolumesOutcome::Written });
                 true
             }
+            Effect::ReserveClaims(request) => {
+                let outcome = claims::settle(&mut self.ledger.borrow_mut(), &request);
+                self.workers[at].inputs.push(Input::ClaimsWritten { attempt: request.attempt, outcome });
+                true
+            }
             Effect::Evict(request) => {
                 self.evict(&request);
                 let outcome = EvictionOutcome::Done;
@@ -241,7 +247,11 @@ impl<'a> Run<'a> {
                 true
             }
             // Nothing comes between this nomination and the bind.
-            Effect::Nominate(_) => false,
+            Effect::Nominate(_) | Effect::Unreserve(_) => false,
+            Effect::Deallocate(request) => {
+                claims::deallocate(&mut self.ledger.borrow_mut(), &request.claim);
+                true
+            }
             Effect::Refuse(io::Refusal { pod, reason, text, attempted, nomination }) => {
                 let progress = self.progress.entry(pod.uid.clone()).or_default();
                 progress.attempts += u32::from(attempted);
@@ -338,7 +348,8 @@ impl<'a> Run<'a> {
         let nominated_node = self.nominated_node(pod, &progress);
         let (fate, reason) = match progress.preempted {
             Some(by) if progress.node.is_none() => (Fate::Preempted, Some(("Preempted".to_owned(), by))),
-            _ => fate(pod, profile, self.profiles, progress.node.is_some(), progress.refusal),
+            _ if progress.node.is_some() => (Fate::Placed, None),
+            _ => fate(pod, profile, self.profiles, &self.ledger.borrow(), progress.refusal),
         };
         progress.victims.sort_unstable();
         progress.victims.dedup();
@@ -368,22 +379,22 @@ impl<'a> Run<'a> {
     }
 }
 
-/// What became of `pod`, and reason and message where it has no node.
+/// What became of `pod`, which has no node, with reason and message.
 fn fate(
     pod: &Pod,
     profile: Option<&Arc<CompiledProfile>>,
     profiles: &[Arc<CompiledProfile>],
-    placed: bool,
+    ledger: &Ledger,
     refusal: Option<LastRefusal>,
 ) -> (Fate, Option<(String, String)>) {
     let with = |reason: &str, message: String| Some((reason.to_owned(), message));
-    if placed {
-        return (Fate::Placed, None);
-    }
     let Some(profile) = profile else { return (Fate::Held, with("NoProfile", not_served(profiles, pod))) };
     if !pod.gates.is_empty() {
         let message = format!("waiting for scheduling gates: [{}]", pod.gates.join(" "));
         return (Fate::Gated, with("SchedulingGated", message));
+    }
+    if let Some(text) = waits_for_claims(profile, ledger, pod) {
+        return (Fate::Gated, with("WaitsForClaims", text));
     }
     if let Some(refusal) = refusal {
         let fate = if refusal.attempted { Fate::Unschedulable } else { Fate::Held };

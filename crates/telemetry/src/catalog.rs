@@ -168,12 +168,12 @@ metrics! {
     UnknownBinds: Gauge, "berth_unknown_binds", "`profile`",
         "Binds whose outcome is unknown, and which are repeated until it is known",
         "binds whose outcome is unknown: no answer came, or one that says nothing. Each is repeated to the same node until it is known, and its pod counts on that node meanwhile";
-    PreBindWrites: Counter, "berth_prebind_writes_total", "`resource` = `persistentvolumes`, `persistentvolumeclaims`, `pods/status`; `result` = `written`, `conflict`, `failed`",
+    PreBindWrites: Counter, "berth_prebind_writes_total", "`resource` = `persistentvolumes`, `persistentvolumeclaims`, `resourceclaims`, `resourceclaims/status`, `pods/status`; `result` = `written`, `conflict`, `failed`",
         "Writes before a bind, by what they went to and result",
-        "writes before a bind: volumes tied to claims, nodes named on claims, nominations made or taken back; `conflict` means that somebody else wrote first; the pod is tried again";
+        "writes before a bind: volumes tied to claims, nodes named on claims, ResourceClaims given their finalizer (`resourceclaims`), allocated, reserved and given back (`resourceclaims/status`), nominations made or taken back; `conflict` means that somebody else wrote first; the pod is tried again";
     PreBindPods: Gauge, "berth_prebind_pods", "`state` = `queued`, `in_flight`",
         "Pods with a write before their bind: queued, or in flight",
-        "pods whose writes wait or are under way; a pod that waits for the volume controller is in neither state";
+        "pods whose writes wait or are under way; a pod that waits for the volume controller, or until its devices are ready, is in neither state";
     ExtenderRequests: Counter, "berth_extender_requests_total", "`profile`, `extender`, `result`",
         "Questions to extenders, by extender and result",
         "calls to extenders, all verbs together (the durations have them by verb); `result` is `ok`, or the kind of failure: `timeout`, `connection`, `tls`, `unauthorized`, `status`, `invalid_reply`, `refused`, `circuit_open`, `busy`, `said` (the extender answered with an `Error`)";
@@ -224,7 +224,7 @@ metrics! {
         "time since the last event of the watch, bookmarks included";
     ResourceAbsent: Gauge, "berth_resource_absent", "`resource`, `reason` = `not_served`, `forbidden`",
         "Always 1, and only there for a resource that is taken as empty because it is not served or forbidden",
-        "always 1, present only for a resource that counts as empty (only `deviceclasses`: without any other resource Berth places nothing)";
+        "always 1, present only for a resource that counts as empty (only `deviceclasses`, `resourceslices` and `resourceclaims`: without any other resource Berth places nothing). Without `resourceclaims` pods with claims are held";
     UndecodableObjects: Counter, "berth_undecodable_objects_total", "`resource`",
         "Objects that were skipped because they could not be read",
         "objects that the operator skipped because it could not decode them; the log names them";

@@ -7,7 +7,9 @@ use berth_cluster::decode::Decoder;
 use berth_cluster::manifest::from_manifest;
 use berth_cluster::slim::{SlimNode, SlimPod, known, unknown};
 use berth_core::cycle::{Decision, Explanation, NodeAnswer, Scheduler, explain};
-use berth_core::io::{BindOutcome, Effect, EvictRequest, EvictionOutcome, Input, VolumesOutcome};
+use berth_core::io::{
+    BindOutcome, ClaimsFailure, ClaimsOutcome, Effect, EvictRequest, EvictionOutcome, Input, VolumesOutcome,
+};
 use berth_core::ledger::{HashKey, Ledger, LedgerAccess, PodState};
 use berth_core::model::{Pod, Str, Time};
 use berth_core::profile::CompiledProfile;
@@ -255,6 +257,12 @@ impl<'f> Subject<'f> {
                 let outcome = VolumesOutcome::Failed { code: None, message: "no".to_owned() };
                 self.inputs.push(Input::VolumesWritten { attempt: request.attempt, outcome });
             }
+            Effect::ReserveClaims(request) => {
+                let failure = Some(ClaimsFailure { code: None, message: "no".to_owned() });
+                let outcome = ClaimsOutcome { written: Vec::new(), failure };
+                both(&|ledger| ledger.claims_written(&request.pod.uid, &request.writes, &outcome));
+                self.inputs.push(Input::ClaimsWritten { attempt: request.attempt, outcome });
+            }
             Effect::Evict(EvictRequest { attempt, preemptor, victims, taken_back, .. }) => {
                 for victim in victims.iter().chain(&taken_back) {
                     both(&|ledger| ledger.delete_pod(&victim.uid));
@@ -262,7 +270,11 @@ impl<'f> Subject<'f> {
                 both(&|ledger| ledger.delete_pod(&preemptor.uid));
                 self.inputs.push(Input::EvictionEnded { attempt, outcome: EvictionOutcome::Done });
             }
-            Effect::AskExtender(_) | Effect::Nominate(_) | Effect::Refuse(_) => {}
+            Effect::AskExtender(_)
+            | Effect::Nominate(_)
+            | Effect::Unreserve(_)
+            | Effect::Deallocate(_)
+            | Effect::Refuse(_) => {}
         }
     }
 }
@@ -357,9 +369,13 @@ impl Twin {
 /// Whether the worker is through with a pod that it tried.
 fn is_decision(effect: &Effect) -> bool {
     match effect {
-        Effect::Bind(_) | Effect::BindVolumes(_) => true,
+        Effect::Bind(_) | Effect::BindVolumes(_) | Effect::ReserveClaims(_) => true,
         Effect::Refuse(refusal) => refusal.attempted,
-        Effect::Evict(_) | Effect::AskExtender(_) | Effect::Nominate(_) => false,
+        Effect::Evict(_)
+        | Effect::AskExtender(_)
+        | Effect::Nominate(_)
+        | Effect::Unreserve(_)
+        | Effect::Deallocate(_) => false,
     }
 }
 

@@ -38,7 +38,7 @@ pub struct PluginArgs {
     /// Arguments of VolumeBinding.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volume_binding: Option<VolumeBindingArgs>,
-    /// Arguments of DynamicResources. Checked, and not used yet: a pod with resource claims is held.
+    /// Arguments of DynamicResources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dynamic_resources: Option<DynamicResourcesArgs>,
     /// The labels that the score LabelPreference looks for.

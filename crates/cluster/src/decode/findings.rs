@@ -34,7 +34,6 @@ impl Findings {
 
     /// Notes every feature of `spec` that this version does not implement.
     pub(super) fn read(&mut self, spec: &PodSpec<'_>) {
-        self.hold_if(!spec.resource_claims.is_empty(), || Feature::ResourceClaims);
         self.hold_if(spec.scheduling_group.is_some(), || Feature::PodGroup);
     }
 
@@ -72,6 +71,7 @@ impl Lists<'_> {
         let is_storage = |volume: &&PodVolume| !matches!(volume, PodVolume::Csi { .. });
         let storage = volumes.map_or(0, |volumes| volumes.iter().filter(is_storage).count());
         self.check("spec.volumes (claims, ephemeral volumes and disks)", storage, limits::STORAGE_PER_POD);
+        self.check("spec.resourceClaims", spec.resource_claims.len(), limits::RESOURCE_CLAIMS_PER_POD);
         let images = spec.volumes.iter().filter_map(|volume| volume.rbd.as_ref());
         let monitors = images.map(|image| image.monitors.len()).sum();
         self.check("spec.volumes[].rbd.monitors", monitors, limits::VOLUMES_PER_POD);
@@ -117,7 +117,7 @@ impl Lists<'_> {
     }
 }
 
-fn values_of_node_term(term: &NodeSelectorTerm<'_>) -> usize {
+pub(super) fn values_of_node_term(term: &NodeSelectorTerm<'_>) -> usize {
     values_of(&term.match_expressions) + values_of(&term.match_fields)
 }
 

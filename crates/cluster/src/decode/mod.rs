@@ -6,6 +6,7 @@
 //! ```text
 //!  pod node     one kind each
 //!  few_fields   kinds of which a field or two are read
+//!  devices      objects of dynamic resource allocation
 //!  volume       what pods mount, and the storage objects
 //!  workload     what selects pods: Services, controllers, PodDisruptionBudgets
 //!  resources    what a pod asks for, in its four variants
@@ -18,6 +19,7 @@
 //! ```
 
 mod declared;
+mod devices;
 mod few_fields;
 mod findings;
 mod node;

@@ -101,8 +101,7 @@ pub(super) fn effect(text: &str) -> Option<TaintEffect> {
 #[cfg(test)]
 mod tests {
     use crate::decode::Decoder;
-    use crate::decode::SlimDeviceClass;
-    use crate::slim::{PREFER_AVOID_PODS, SlimNode};
+    use crate::slim::{PREFER_AVOID_PODS, SlimDeviceClass, SlimNode};
     use berth_core::model::{Node, Pressure};
     use serde_json::{Map, Value, json};
 

@@ -1,6 +1,6 @@
 use super::findings::Findings;
 use super::resources::{PodAmounts, is_sidecar};
-use super::{Decoder, bad, declared, node, or, pod_affinity, selectors, spread, volume};
+use super::{Decoder, bad, declared, devices, node, or, pod_affinity, selectors, spread, volume};
 use crate::slim::{
     CONFIG_MIRROR, ContainerPort, FieldError, Parts, PodSpec, PodStatus, PreferredTerm as SlimPreferredTerm, SlimMeta,
     SlimPod, Time, Toleration as SlimToleration,
@@ -65,6 +65,7 @@ pub(super) fn decode(
         shape: decoder.shapes.share(shape),
         usage: decoder.usages.share(usage),
         volumes,
+        resource_claims: devices::pod_claims(decoder, spec, status),
         scheduled: if bound { None } else { scheduled(decoder, status) },
         unknown_fields,
     })

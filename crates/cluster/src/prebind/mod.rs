@@ -1,26 +1,33 @@
 //! The pre-binder: what must be written before a pod can be bound to the node that was chosen for it.
 //!
 //! ```text
-//!  nominate ─┐
-//!  submit ───┴▶ queue, one job a pod at a time ─▶ PATCH … ─▶ deliver(worker, VolumesWritten)
-//!                                                   │ 409, 404, timeout, reset, 5xx: GET, and if it is not as wanted the
-//!                                                   └ same again, a few times
+//!  nominate ──┐
+//!  reserve ───┤
+//!  submit ────┼▶ queue, one job a pod at a time ─▶ PATCH … ─▶ deliver(worker, ClaimsWritten or VolumesWritten)
+//!  unreserve ─┘                                      │ 409, 404, timeout, reset, 5xx: GET, and if it is not as wanted the
+//!                                                    └ same again, a few times
 //! ```
 //!
-//! A job is a pod's nomination (`status.nominatedNodeName`, a courtesy to autoscalers) or its volumes: the claim of each
-//! volume that we bind, and the node on each claim whose volume is to be provisioned. Every write names the uid and
-//! resourceVersion that was judged, so it can be repeated: a second one that lands is refused, and a read-back shows whose
-//! the first was. Nothing is undone in the cluster when a later write of a job fails: the volume controller continues
-//! from what is there, and so does the next attempt.
+//! A job is a pod's nomination (`status.nominatedNodeName`, a courtesy to autoscalers), its ResourceClaims, which are allocated
+//! and reserved for it, or its volumes: the claim of each volume that we bind, and the node on each claim whose volume is to be
+//! provisioned. Every write names the uid and resourceVersion that was judged, so it can be repeated: a second one that lands is
+//! refused, and a read-back shows whose the first was. Nothing is undone in the cluster when a later write of a job fails: the
+//! volume controller continues from what is there, and so does the next attempt. Reservations of ResourceClaims are given back by
+//! a job of their own.
 
+mod allocation;
+mod claim;
 mod nomination;
+mod reserve;
 mod write;
 
+#[cfg(test)]
+mod claim_tests;
 #[cfg(test)]
 mod tests;
 
 pub use crate::queue::{Options, Pending};
-pub use berth_core::io::{NominateRequest, VolumeRequest};
+pub use berth_core::io::{ClaimRequest, DeallocateRequest, NominateRequest, UnreserveRequest, VolumeRequest};
 pub(crate) use nomination::end_nomination;
 
 use crate::bind::{Deliver, WorkerId};
@@ -29,7 +36,7 @@ use crate::paced::Paced;
 use crate::queue::{Job, Writer};
 use crate::transport::Transport;
 use crate::write::{Counters, Failure, GivenUp, Known, Link, Meaning, OwnWrites, Patience, PodRead, Progress, results};
-use berth_core::io::{AttemptId, Input, VolumesOutcome};
+use berth_core::io::{AttemptId, ClaimsFailure, ClaimsOutcome, Input, VolumesOutcome};
 use berth_core::model::{Pod, Str};
 use nomination::nominate_call;
 use tokio::time::{Instant, sleep_until};
@@ -51,6 +58,9 @@ pub struct Work {
 enum What {
     Nominate(NominateRequest),
     Write(WorkerId, VolumeRequest),
+    Reserve(WorkerId, ClaimRequest),
+    Unreserve(UnreserveRequest),
+    Deallocate(DeallocateRequest),
 }
 
 /// What jobs are done with.
@@ -60,6 +70,10 @@ pub struct Kit {
     own: OwnWrites,
     volumes: Counters<WriteResult>,
     claims: Counters<WriteResult>,
+    /// Finalizers of ResourceClaims.
+    resource_claims: Counters<WriteResult>,
+    /// Allocations and reservations of ResourceClaims.
+    claim_status: Counters<WriteResult>,
     nominations: Counters<WriteResult>,
 }
 
@@ -89,6 +103,8 @@ impl PreBinder {
             own,
             volumes: Counters::default(),
             claims: Counters::default(),
+            resource_claims: Counters::default(),
+            claim_status: Counters::default(),
             nominations: Counters::default(),
         };
         Self::start(kit, gate, concurrency, deliver)
@@ -108,10 +124,31 @@ impl PreBinder {
         self.queue(Work { profile: profile.clone(), what: What::Write(worker, request) });
     }
 
+    /// Queues the writes to a pod's ResourceClaims.
+    pub fn reserve(&self, worker: WorkerId, profile: &Str, request: ClaimRequest) {
+        self.queue(Work { profile: profile.clone(), what: What::Reserve(worker, request) });
+    }
+
+    /// Queues that a pod's reservations are given back. What is queued for the same pod afterwards waits for it.
+    pub fn unreserve(&self, profile: &Str, request: UnreserveRequest) {
+        self.queue(Work { profile: profile.clone(), what: What::Unreserve(request) });
+    }
+
+    /// Queues the end of an allocation that nobody uses.
+    pub fn deallocate(&self, profile: &Str, request: DeallocateRequest) {
+        self.queue(Work { profile: profile.clone(), what: What::Deallocate(request) });
+    }
+
     /// Results by the resource that was written.
-    pub fn counters(&self) -> [(&'static str, &Counters<WriteResult>); 3] {
-        let Kit { volumes, claims, nominations, .. } = self.kit();
-        [("persistentvolumes", volumes), ("persistentvolumeclaims", claims), ("pods/status", nominations)]
+    pub fn counters(&self) -> [(&'static str, &Counters<WriteResult>); 5] {
+        let Kit { volumes, claims, resource_claims, claim_status, nominations, .. } = self.kit();
+        [
+            ("persistentvolumes", volumes),
+            ("persistentvolumeclaims", claims),
+            ("resourceclaims", resource_claims),
+            ("resourceclaims/status", claim_status),
+            ("pods/status", nominations),
+        ]
     }
 }
 
@@ -120,6 +157,9 @@ impl Work {
         match &self.what {
             What::Nominate(request) => &request.pod,
             What::Write(_, request) => &request.pod,
+            What::Reserve(_, request) => &request.pod,
+            What::Unreserve(request) => &request.pod,
+            What::Deallocate(request) => &request.pod,
         }
     }
 }
@@ -133,9 +173,15 @@ impl Job for Work {
 
     fn owner(&self) -> Option<(WorkerId, AttemptId)> {
         match &self.what {
-            What::Nominate(_) => None,
+            What::Nominate(_) | What::Unreserve(_) | What::Deallocate(_) => None,
             What::Write(worker, request) => Some((*worker, request.attempt)),
+            What::Reserve(worker, request) => Some((*worker, request.attempt)),
         }
+    }
+
+    /// A reservation is to be given back all the more if its pod's next job is taken back.
+    fn is_preparation(&self) -> bool {
+        matches!(self.what, What::Nominate(_))
     }
 
     fn profile(&self) -> &Str {
@@ -146,15 +192,28 @@ impl Job for Work {
         &self.of().key.namespace
     }
 
-    /// The pod whose jobs run one after the other: a nomination lands before the volumes' writes.
+    /// The pod whose jobs run one after the other: a nomination lands before the volumes' writes, and what is given back before it is
+    /// reserved anew.
     fn pod(&self) -> Option<&Str> {
         Some(&self.of().uid)
     }
 
     fn failed(&self, why: &str) -> Option<Input> {
-        let What::Write(_, VolumeRequest { attempt, .. }) = &self.what else { return None };
-        let outcome = VolumesOutcome::Failed { code: None, message: format!("not written: {why}") };
-        Some(Input::VolumesWritten { attempt: *attempt, outcome })
+        let (code, message) = (None, format!("not written: {why}"));
+        match &self.what {
+            What::Nominate(_) | What::Unreserve(_) | What::Deallocate(_) => None,
+            What::Write(_, VolumeRequest { attempt, .. }) => {
+                let outcome = VolumesOutcome::Failed { code, message };
+                Some(Input::VolumesWritten { attempt: *attempt, outcome })
+            }
+            What::Reserve(_, ClaimRequest { attempt, .. }) => {
+                let failure = Some(ClaimsFailure { code, message });
+                Some(Input::ClaimsWritten {
+                    attempt: *attempt,
+                    outcome: ClaimsOutcome { written: Vec::new(), failure },
+                })
+            }
+        }
     }
 
     async fn run(self, kit: &Kit, progress: &dyn Progress) -> Option<Input> {
@@ -168,6 +227,12 @@ impl Job for Work {
                 };
                 return Some(Input::VolumesWritten { attempt: request.attempt, outcome });
             }
+            What::Reserve(_, request) => {
+                let outcome = kit.reserve(&request, progress).await;
+                return Some(Input::ClaimsWritten { attempt: request.attempt, outcome });
+            }
+            What::Unreserve(request) => kit.unreserve(&request, progress).await,
+            What::Deallocate(request) => kit.deallocate(&request, progress).await,
         }
         None
     }

@@ -8,29 +8,29 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-const WORKER: WorkerId = WorkerId(1);
+pub(super) const WORKER: WorkerId = WorkerId(1);
 
-fn quick() -> Options {
+pub(super) fn quick() -> Options {
     let patience = Patience { tries: 3, pause: Duration::from_millis(1), longest: Duration::from_secs(10) };
     Options { concurrency: 4, limits: Duration::from_secs(20).into(), patience }
 }
 
-struct Bench {
-    server: Scripted,
-    pre_binder: PreBinder,
+pub(super) struct Bench {
+    pub(super) server: Scripted,
+    pub(super) pre_binder: PreBinder,
     own: OwnWrites,
-    inputs: Inputs,
+    pub(super) inputs: Inputs,
 }
 
 impl Bench {
-    fn with(server: Scripted, options: Options, gate: Gate) -> Self {
+    pub(super) fn with(server: Scripted, options: Options, gate: Gate) -> Self {
         let (inputs, deliver) = inbox();
         let own = OwnWrites::default();
         let pre_binder = PreBinder::new(server.client(), options, gate, own.clone(), deliver);
         Self { server, pre_binder, own, inputs }
     }
 
-    async fn start<F, R>(script: F) -> Self
+    pub(super) async fn start<F, R>(script: F) -> Self
     where
         F: Fn(Asked) -> R + Send + Sync + 'static,
         R: Future<Output = Reply> + Send + 'static,
@@ -115,7 +115,7 @@ async fn volumes_and_claims_are_written_in_order_with_what_was_judged_as_precond
     let precondition =
         json!({"uid": "uid-data", "resourceVersion": "9", "annotations": {"volume.kubernetes.io/selected-node": "n1"}});
     assert_eq!(asked[2].body, json!({"metadata": precondition}));
-    let [(_, volumes), (_, claims), _] = bench.pre_binder.counters();
+    let [(_, volumes), (_, claims), ..] = bench.pre_binder.counters();
     assert_eq!((volumes.seen(), claims.seen()), (vec![("written", 2)], vec![("written", 1)]));
     assert_eq!(bench.pre_binder.pending(), Pending { queued: 0, in_flight: 0 });
 }

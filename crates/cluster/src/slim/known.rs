@@ -115,7 +115,7 @@ shapes! {
             topologyKey;
     }
     GATE "PodSchedulingGate" { read name; }
-    CLAIM "PodResourceClaim" { ignored name resourceClaimName resourceClaimTemplateName; }
+    CLAIM "PodResourceClaim" { read name resourceClaimName resourceClaimTemplateName; }
     GROUP "PodSchedulingGroup" { ignored podGroupName; }
     POD_SECURITY "PodSecurityContext" {
         ignored appArmorProfile fsGroup fsGroupChangePolicy runAsGroup runAsNonRoot runAsUser

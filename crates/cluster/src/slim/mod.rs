@@ -6,21 +6,27 @@
 //!
 //! ```text
 //!  objects   what is read of each kind
-//!  text      borrowed strings, ordered maps, quantities that may be bad, the few annotations that are read
+//!  devices   the same of the kinds that are about devices
+//!  raw       JSON that objects carry for others
+//!  text      borrowed strings, ordered maps, quantities that may be bad, the few annotations and finalizers that are read
 //!  time      times, of both encodings
 //!  known     every published pod field, read or deliberately not
 //!  unknown   the fields of a pending pod that are in no such list
 //!  path      where in an object an error is
 //! ```
 
+mod devices;
 pub mod known;
 mod objects;
 mod path;
+mod raw;
 mod text;
 mod time;
 pub mod unknown;
 
+pub use devices::*;
 pub use objects::*;
+pub use raw::Raw;
 pub use text::*;
 pub use time::Time;
 

@@ -1,6 +1,6 @@
 //! What is read of each kind.
 
-use super::{Amount, Annotations, Pairs, Slim, Text, Time};
+use super::{Amount, Annotations, Finalizers, Pairs, PodResourceClaim, PodResourceClaimStatus, Slim, Text, Time};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -52,6 +52,7 @@ slim! {
         deletion_timestamp: Time<'a>,
         /// Those that are read.
         annotations: Annotations<'a>,
+        finalizers: Finalizers,
         owner_references: Vec<OwnerReference<'a>>,
     }
 
@@ -79,8 +80,7 @@ slim! {
         overhead: Pairs<'a, Amount>,
         topology_spread_constraints: Vec<SpreadConstraint<'a>>,
         scheduling_gates: Vec<Named<'a>>,
-        /// Only their number is read.
-        resource_claims: Vec<IgnoredAny>,
+        resource_claims: Vec<PodResourceClaim<'a>>,
         resources: Option<Resources<'a>>,
         host_network: bool,
         /// Counts as true if absent.
@@ -232,6 +232,7 @@ slim! {
         #[serde(rename = "qosClass")]
         quality: Text<'a>,
         nominated_node_name: Text<'a>,
+        resource_claim_statuses: Vec<PodResourceClaimStatus<'a>>,
         /// When its kubelet acknowledged it.
         start_time: Time<'a>,
         init_container_statuses: Vec<ContainerStatus<'a>>,

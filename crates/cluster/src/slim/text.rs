@@ -1,5 +1,5 @@
 use berth_core::model::{Quantity, QuantityError};
-use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
@@ -151,9 +151,12 @@ pub const MIGRATED_PLUGINS: &str = "storage.alpha.kubernetes.io/migrated-plugins
 /// Marks the mirror pod that a kubelet creates in the API for a static pod.
 pub const CONFIG_MIRROR: &str = "kubernetes.io/config.mirror";
 
+/// `true` on a ResourceClaim that was made for the extended resources of a pod.
+pub const EXTENDED_CLAIM: &str = "resource.kubernetes.io/extended-resource-claim";
+
 /// Every annotation that is read, of whatever kind of object.
-const READ: [&str; 6] =
-    [PREFER_AVOID_PODS, STORAGE_CLASS, BIND_COMPLETED, SELECTED_NODE, MIGRATED_PLUGINS, CONFIG_MIRROR];
+const READ: [&str; 7] =
+    [PREFER_AVOID_PODS, STORAGE_CLASS, BIND_COMPLETED, SELECTED_NODE, MIGRATED_PLUGINS, CONFIG_MIRROR, EXTENDED_CLAIM];
 
 /// The annotations that a scheduler reads. The others, often long, are passed over without a copy.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -190,5 +193,39 @@ impl<'de> Visitor<'de> for AnnotationsVisitor {
 impl<'de: 'a, 'a> Deserialize<'de> for Annotations<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(AnnotationsVisitor)
+    }
+}
+
+/// The finalizer that keeps an allocated ResourceClaim from being removed.
+const DELETE_PROTECTION: &str = "resource.kubernetes.io/delete-protection";
+
+/// Which of the finalizers that are read an object has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Finalizers {
+    /// `resource.kubernetes.io/delete-protection`.
+    pub delete_protection: bool,
+}
+
+struct FinalizersVisitor;
+
+impl<'de> Visitor<'de> for FinalizersVisitor {
+    type Value = Finalizers;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of strings")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Finalizers, A::Error> {
+        let mut found = Finalizers::default();
+        while let Some(finalizer) = list.next_element::<Text<'de>>()? {
+            found.delete_protection |= &*finalizer == DELETE_PROTECTION;
+        }
+        Ok(found)
+    }
+}
+
+impl<'de> Deserialize<'de> for Finalizers {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(FinalizersVisitor)
     }
 }

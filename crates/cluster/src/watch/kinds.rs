@@ -2,19 +2,20 @@
 //! The watches, a live read, manifests and the permissions that are asked for all follow from it.
 
 use super::frame::{self, Frame, ReadObject, Seen};
-use super::{ObjectKey, RawObserver, RawObservers};
-use crate::decode::{DecodeError, Decoder, SlimDeviceClass, SlimNamespace};
+use super::{Absence, ObjectKey, RawObserver, RawObservers};
+use crate::decode::{DecodeError, Decoder, SlimNamespace};
 use crate::proto::{Encoded, Type, Value};
 use crate::slim::{
-    SlimBudget, SlimClaim, SlimCsiDriver, SlimCsiNode, SlimCsiStorageCapacity, SlimNode, SlimPod, SlimReplicaSet,
-    SlimReplicationController, SlimService, SlimStatefulSet, SlimStorageClass, SlimVolume, SlimVolumeAttachment, known,
-    unknown,
+    SlimBudget, SlimClaim, SlimCsiDriver, SlimCsiNode, SlimCsiStorageCapacity, SlimDeviceClass, SlimNode, SlimPod,
+    SlimReplicaSet, SlimReplicationController, SlimResourceClaim, SlimResourceSlice, SlimService, SlimStatefulSet,
+    SlimStorageClass, SlimVolume, SlimVolumeAttachment, known, unknown,
 };
 use berth_core::ledger::{Ledger, Object};
 use berth_core::model::{
     CsiDriver, CsiNode, CsiStorageCapacity, DeviceClass, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
-    PodDisruptionBudget, Service, StorageClass, Str, VolumeAttachment, Workload, WorkloadKind,
+    PodDisruptionBudget, ResourceClaim, Service, StorageClass, Str, VolumeAttachment, Workload, WorkloadKind,
 };
+use berth_devices::model::ResourceSlice;
 use std::cell::OnceCell;
 use std::sync::{Arc, LazyLock};
 
@@ -38,6 +39,9 @@ pub trait Watched: Send + 'static {
     fn is_kept(_key: &ObjectKey, _ledger: &Ledger) -> bool {
         true
     }
+
+    /// Tells the ledger that the kind is read, or why it counts as empty.
+    fn note_absence(_absence: Option<Absence>, _ledger: &mut Ledger) {}
 
     /// The object as a pod, if it is one: some look at pods before they are applied.
     fn pod(_object: &Self::Object) -> Option<&Pod> {
@@ -97,9 +101,9 @@ impl Kind {
     /// The kind that a manifest names.
     pub fn find(api_version: &str, name: &str) -> Option<&'static Self> {
         let kind = KINDS.iter().find(|kind| kind.name == name)?;
-        // The beta versions of a DeviceClass have the same fields.
+        // The beta versions of a DeviceClass have the same fields; those of claims and slices do not.
         let beta = matches!(api_version, "resource.k8s.io/v1beta2" | "resource.k8s.io/v1beta1");
-        (kind.api_version == api_version || beta && kind.api_version == "resource.k8s.io/v1").then_some(kind)
+        (kind.api_version == api_version || beta && name == "DeviceClass").then_some(kind)
     }
 }
 
@@ -331,6 +335,20 @@ kinds! {
         -> DeviceClass, apply_device_class, delete_device_class, {
         const OPTIONAL: bool = true;
     };
+    ResourceClaims: "resource.k8s.io" "v1" "ResourceClaim" "resourceclaims" by claim
+        (SlimResourceClaim => resource_claim)
+        -> ResourceClaim, apply_resource_claim, delete_resource_claim, {
+        const OPTIONAL: bool = true;
+
+        fn note_absence(absence: Option<Absence>, ledger: &mut Ledger) {
+            ledger.read_claims(absence.map(Absence::as_str));
+        }
+    };
+    ResourceSlices: "resource.k8s.io" "v1" "ResourceSlice" "resourceslices" by name
+        (SlimResourceSlice => resource_slice)
+        -> ResourceSlice, apply_resource_slice, delete_resource_slice, {
+        const OPTIONAL: bool = true;
+    };
 }
 
 #[cfg(test)]
@@ -346,5 +364,12 @@ mod tests {
         assert_eq!(kind("v1", "PersistentVolumeClaim"), Some(("persistentvolumeclaims", true)));
         assert_eq!(kind("resource.k8s.io/v1beta1", "DeviceClass"), Some(("deviceclasses.resource.k8s.io", false)));
         assert_eq!((kind("apps/v1", "Pod"), kind("resource.k8s.io/v1beta1", "Pod")), (None, None));
+        for (name, resource, namespaced) in [
+            ("ResourceClaim", "resourceclaims.resource.k8s.io", true),
+            ("ResourceSlice", "resourceslices.resource.k8s.io", false),
+        ] {
+            assert_eq!(kind("resource.k8s.io/v1", name), Some((resource, namespaced)));
+            assert_eq!((kind("resource.k8s.io/v1beta1", name), kind("resource.k8s.io/v1beta2", name)), (None, None));
+        }
     }
 }

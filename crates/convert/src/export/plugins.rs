@@ -68,8 +68,10 @@ fn one(plugin: &Plugin, filters: Option<bool>, weight: Option<i64>, scoring: boo
         }
         // It scores all the same.
         sets.disable("filter", name);
-        if plugin.points.contains(&Point::PreFilter) {
-            sets.disable("preFilter", name);
+        for point in [Point::PreFilter, Point::Reserve, Point::PreBind] {
+            if plugin.points.contains(&point) {
+                sets.disable(point.field(), name);
+            }
         }
     }
     match weight {

@@ -126,7 +126,12 @@ fn halves(plugins: &Plugins, plugin: &Plugin, field: &str, report: &mut Report) 
         for point in [Point::Reserve, Point::PreBind] {
             if has(point) && runs(point) != runs(Point::Filter) {
                 let state = if runs(point) { "enabled" } else { "disabled" };
-                lose(point, format!("{name} is {state} here: volumes are bound if its filter runs, and not otherwise"));
+                lose(
+                    point,
+                    format!(
+                        "{name} is {state} here: what it writes before a bind is written if its filter runs, and not otherwise"
+                    ),
+                );
             }
         }
     }
@@ -138,10 +143,6 @@ fn others(plugins: &Plugins, field: &str, report: &mut Report) {
     if !on("SchedulingGates", Point::PreEnqueue) {
         let what = "SchedulingGates is disabled: here scheduling gates are always respected";
         report.lost(format!("{field}.preEnqueue"), what);
-    }
-    if !on("DynamicResources", Point::Filter) {
-        let what = "DynamicResources is disabled: a pod with resource claims is held all the same";
-        report.changed(format!("{field}.filter"), what);
     }
     for (point, _) in Point::ALL {
         for entry in plugins.at(point).iter().filter(|e| e.plugin.default.is_none()) {

@@ -27,17 +27,18 @@ fn filters(profile: &ImportedProfile) -> Vec<&str> {
     profile.compiled.filters.iter().map(berth_core::plugins::Plugin::name).collect()
 }
 
-const DEFAULT_SCORES: [(&str, i64); 7] = [
+const DEFAULT_SCORES: [(&str, i64); 8] = [
     ("TaintToleration", 3),
     ("NodeAffinity", 2),
     ("NodeResourcesFit", 1),
     ("PodTopologySpread", 2),
     ("InterPodAffinity", 2),
+    ("DynamicResources", 2),
     ("NodeResourcesBalancedAllocation", 1),
     ("ImageLocality", 1),
 ];
 
-const DEFAULT_FILTERS: [&str; 13] = [
+const DEFAULT_FILTERS: [&str; 14] = [
     "NodeUnschedulable",
     "NodeName",
     "TaintToleration",
@@ -50,6 +51,7 @@ const DEFAULT_FILTERS: [&str; 13] = [
     "VolumeZone",
     "PodTopologySpread",
     "InterPodAffinity",
+    "DynamicResources",
     "NodeDeclaredFeatures",
 ];
 
@@ -107,7 +109,7 @@ fn a_plugin_may_run_at_some_of_its_points() {
     let (profile, losses) =
         plugins("{filter: {disabled: [{name: TaintToleration}]}, score: {disabled: [{name: ImageLocality}]}}");
     assert_eq!(filters(&profile), without("TaintToleration"));
-    assert_eq!(scores(&profile), DEFAULT_SCORES[..6]);
+    assert_eq!(scores(&profile), DEFAULT_SCORES[..7]);
     assert_eq!(losses, Vec::<String>::new());
 
     let (profile, losses) =
@@ -137,12 +139,12 @@ fn only_listed_plugins_run_where_all_are_disabled() {
         "{multiPoint: {disabled: [{name: '*'}], enabled: [{name: PrioritySort}, {name: DefaultBinder}, \
           {name: SchedulingGates}, {name: DynamicResources}, {name: NodeResourcesFit, weight: 4}, {name: NodeName}]}}",
     );
-    assert_eq!(scores(&profile), [("NodeResourcesFit", 4)]);
-    assert_eq!(filters(&profile), ["NodeName", "NodeResourcesFit"]);
+    assert_eq!(scores(&profile), [("NodeResourcesFit", 4), ("DynamicResources", 1)]);
+    assert_eq!(filters(&profile), ["NodeName", "NodeResourcesFit", "DynamicResources"]);
     assert_eq!(profile.spec.allow_unsafe, AllowUnsafe::Acknowledged, "NodeUnschedulable is disabled");
     assert!(profile.spec.filters.iter().all(|f| f.state == PluginState::Disabled));
     assert!(losses.iter().any(|l| l.contains("NodeUnschedulable is disabled")), "{losses:#?}");
-    assert!(losses.iter().any(|l| l.contains("the order NodeResourcesFit, NodeName becomes")), "{losses:#?}");
+    assert!(losses.iter().any(|l| l.contains("the order DynamicResources, NodeResourcesFit, NodeName becomes")), "{losses:#?}");
 }
 
 #[test]
@@ -205,7 +207,7 @@ fn arguments_are_taken_over() {
             config(0, "args.ignoredResources[1]"),
             config(0, "args"),
             config(0, "args.scoringStrategy.resources[1]"),
-            config(6, "args"),
+            config(6, "args.filterTimeout"),
             config(8, "args"),
             config(9, "name"),
         ]
@@ -214,7 +216,7 @@ fn arguments_are_taken_over() {
 
 #[test]
 fn settings_without_counterpart_are_reported() {
-    let table: [(&str, &str); 14] = [
+    let table: [(&str, &str); 13] = [
         ("parallelism: 8", "parallelism: without effect"),
         ("leaderElection: {leaderElect: true}", "leaderElection: without effect"),
         ("clientConnection: {qps: 5}", "clientConnection: without effect"),
@@ -243,10 +245,6 @@ fn settings_without_counterpart_are_reported() {
         (
             "profiles: [{plugins: {preEnqueue: {disabled: [{name: SchedulingGates}]}}}]",
             "profiles[0].plugins.preEnqueue: SchedulingGates is disabled",
-        ),
-        (
-            "profiles: [{plugins: {multiPoint: {disabled: [{name: DynamicResources}]}}}]",
-            "profiles[0].plugins.filter: DynamicResources is disabled",
         ),
         (
             "profiles: [{plugins: {multiPoint: {enabled: [{name: GangScheduling}]}}}]",

@@ -1,3 +1,4 @@
+use crate::io::IdleClaim;
 use crate::ledger::NodeId;
 use crate::model::{PodShape, Str};
 use crate::plugins::{Cause, Code, Plugin, PluginSet, Verdict};
@@ -27,6 +28,8 @@ pub struct NoFit {
     pub rejectors: PluginSet,
     /// The nodes that passed Berth's filters and were refused by extenders. Preemption reads the code.
     pub refused: BTreeMap<NodeId, Code>,
+    /// An allocated claim of the pod that stands in its way and that nobody else uses.
+    pub idle_claim: Option<IdleClaim>,
 }
 
 /// One reason of a refusal, without its text.
@@ -226,7 +229,7 @@ impl Tally {
     /// The end of an attempt in which none of `nodes` candidates fits, as counted so far.
     pub(super) fn no_fit(&self, shape: &Arc<PodShape>, nodes: u32, missing: Option<Str>) -> NoFit {
         let diagnosis = self.diagnose(shape, nodes, missing);
-        NoFit { diagnosis, rejectors: self.rejectors(), refused: BTreeMap::new() }
+        NoFit { diagnosis, rejectors: self.rejectors(), refused: BTreeMap::new(), idle_claim: None }
     }
 
     /// The counts so far. `missing` is the message about a claim that does not exist.

@@ -12,6 +12,7 @@ const PRE_FILTERS: PluginSet = PluginSet::of(Plugin::NodeAffinity)
     .with(Plugin::VolumeZone)
     .with(Plugin::PodTopologySpread)
     .with(Plugin::InterPodAffinity)
+    .with(Plugin::DynamicResources)
     .with(Plugin::NodeDeclaredFeatures);
 
 const fn has_pre_score(score: Score) -> bool {

@@ -4,8 +4,8 @@ use super::probe::{self, Look};
 use crate::ledger::{Ledger, NodeId};
 use crate::model::{Pod, Str};
 use crate::plugins::{
-    Code, Plugin, PluginContext, PreFilterRefusal, ResolvedPod, Stop, Tables, Work, default_normalize, fixed_score,
-    gated_text, node_affinity, reverse_normalize, taint_toleration,
+    Code, Plugin, PluginContext, PreFilterRefusal, ResolvedPod, Stop, Tables, Work, default_normalize,
+    dynamic_resources, fixed_score, gated_text, node_affinity, reverse_normalize, taint_toleration,
 };
 use crate::profile::{CompiledProfile, Score};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// What becomes of one pending pod, judged alone against the cluster as given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Explanation {
-    /// Upstream's text about the pod's scheduling gates.
+    /// Upstream's text about the pod's scheduling gates, or about a ResourceClaim that cannot be used yet.
     Gated(String),
     /// Why the profile holds the pod.
     Held(String),
@@ -67,6 +67,9 @@ pub fn explain(profile: &CompiledProfile, ledger: &Ledger, pod: &Arc<Pod>) -> Ex
     if let Some(reason) = hold_reason(profile, ledger, pod) {
         return Explanation::Held(reason);
     }
+    if let Some(text) = waits_for_claims(profile, ledger, pod) {
+        return Explanation::Gated(text);
+    }
     let nodes = probe::candidates(profile, ledger);
     match judge(PluginContext { profile, ledger }, pod, &nodes) {
         Ok(judgement) => Explanation::Judged(judgement),
@@ -74,15 +77,20 @@ pub fn explain(profile: &CompiledProfile, ledger: &Ledger, pod: &Arc<Pod>) -> Ex
     }
 }
 
+/// Which ResourceClaim of the pod cannot be used yet, in upstream's words: such a pod is not tried.
+pub fn waits_for_claims(profile: &CompiledProfile, ledger: &Ledger, pod: &Pod) -> Option<String> {
+    if profile.filters.has(Plugin::DynamicResources) { dynamic_resources::waits_for(ledger, pod) } else { None }
+}
+
 fn judge(cx: PluginContext<'_>, pod: &Arc<Pod>, nodes: &[NodeId]) -> Result<Judgement, Str> {
     let resolved = ResolvedPod::new(cx.profile, cx.ledger, &pod.shape);
-    let Look { verdicts, missing } = match probe::look(cx, pod, &resolved, nodes) {
+    let Look { verdicts, missing, mut tables } = match probe::look(cx, pod, &resolved, nodes) {
         Ok(look) => look,
         Err(Stop::Refused(refusal)) => return Ok(refused(cx, pod, nodes, &refusal)),
         Err(stop) => return Err(stop.into_text()),
     };
     let feasible: Vec<NodeId> = verdicts.iter().filter(|(_, v)| v.fits()).map(|(node, _)| *node).collect();
-    let mut scored = scores(cx, &resolved, &feasible).map_err(Stop::into_text)?.into_iter();
+    let mut scored = scores(cx, &resolved, &feasible, &mut tables).map_err(Stop::into_text)?.into_iter();
     let mut answers: Vec<(Str, NodeAnswer)> = Vec::with_capacity(verdicts.len());
     let mut tally = Tally::new();
     for (node, verdict) in &verdicts {
@@ -117,9 +125,13 @@ fn refused(cx: PluginContext<'_>, pod: &Pod, nodes: &[NodeId], refusal: &PreFilt
 }
 
 /// The weighted scores of each feasible node, normalised over all of them.
-fn scores(cx: PluginContext<'_>, resolved: &ResolvedPod, feasible: &[NodeId]) -> Result<Vec<Vec<ScoreOf>>, Stop> {
+fn scores(
+    cx: PluginContext<'_>,
+    resolved: &ResolvedPod,
+    feasible: &[NodeId],
+    tables: &mut Tables,
+) -> Result<Vec<Vec<ScoreOf>>, Stop> {
     let mut all: Vec<Vec<ScoreOf>> = feasible.iter().map(|_| Vec::new()).collect();
-    let mut tables = Tables::default();
     let mut normalised = Vec::new();
     for (score, weight) in &cx.profile.scores {
         let runs = if resolved.is_scored_by(cx.profile, *score) {

@@ -1,5 +1,5 @@
 use crate::ledger::Ledger;
-use crate::model::{Feature, Pod, Str};
+use crate::model::{Feature, Plugin, Pod, Str};
 use crate::profile::{CompiledProfile, UnknownFields};
 use rustc_hash::FxHashMap;
 
@@ -10,6 +10,8 @@ pub(crate) enum Hold {
     Features,
     /// Only dynamic resource allocation could provide this resource.
     OnlyByClaim(Str),
+    /// It has ResourceClaims, which cannot be read for this reason.
+    UnreadClaims(Str),
     UnknownFields,
     /// The worker panicked twice while it tried the pod.
     Quarantined,
@@ -32,6 +34,10 @@ impl Hold {
                 "the pod requests {resource}, which a DeviceClass stands for and no node of SchedulerProfile {} lists: this \
                  version of Berth does not implement dynamic resource allocation; it is held, not placed wrongly",
                 profile.name
+            ),
+            Self::UnreadClaims(why) => format!(
+                "the pod has resource claims, and ResourceClaims of resource.k8s.io/v1 cannot be read ({why}): it is held, not \
+                 placed wrongly"
             ),
             Self::UnknownFields => format!(
                 "the pod has spec fields that this version of Berth does not know: {}; SchedulerProfile {} holds such pods \
@@ -71,6 +77,10 @@ impl<'a> Holds<'a> {
         }
         if let Some(resource) = self.only_by_claim(pod) {
             return Some(Hold::OnlyByClaim(resource.clone()));
+        }
+        let has_claims = pod.resource_claims.is_some() && self.profile.filters.has(Plugin::DynamicResources);
+        if let Some(why) = self.ledger.devices().unread().filter(|_| has_claims) {
+            return Some(Hold::UnreadClaims(why.clone()));
         }
         let unknown = self.profile.unknown_fields == UnknownFields::Hold && !pod.unknown_fields.is_empty();
         unknown.then_some(Hold::UnknownFields)

@@ -37,7 +37,7 @@ pub use compare::Standing;
 pub(crate) use compare::{Compared, Theirs};
 pub use diagnosis::{Diagnosis, NoFit, Reason, ReasonText};
 pub(crate) use diagnosis::{Tally, counted_texts};
-pub use explain::{Explanation, Judgement, NodeAnswer, ScoreOf, explain};
+pub use explain::{Explanation, Judgement, NodeAnswer, ScoreOf, explain, waits_for_claims};
 pub use extender::{ExtenderFilterState, Turn};
 pub(crate) use hold::{Hold, Holds, hold_reason};
 pub use laps::Laps;

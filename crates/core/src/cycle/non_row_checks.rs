@@ -1,5 +1,6 @@
+use super::diagnosis::{NoFit, Tally};
 use super::rows::CachedRows;
-use crate::ledger::{Ledger, NodeId, VolumePlan};
+use crate::ledger::{ClaimPlan, Ledger, NodeId, VolumePlan};
 use crate::model::{Pod, Str};
 use crate::plugins::{
     Overlay, Plugin, PluginContext, PluginWatch, PreFilterRefusal, Relations, ResolvedPod, Stop, Tables, Verdict, Work,
@@ -74,10 +75,15 @@ impl NonRowChecks<'_> {
         self.complete(cx, resolved, node, own(), Overlay::none())
     }
 
-    /// Takes from `work` what the pod's volumes need on a row whose own verdict is `own`; what was found is kept.
+    /// Takes from `work` what the pod's volumes and claims need on a row whose own verdict is `own`; what was found is kept.
     #[inline]
-    pub(super) fn judge_volumes(&self, node: NodeId, own: Verdict, work: &mut Work) -> Result<(), Stop> {
-        if own.fits() || own.cause().is_late() { self.relations.judge_volumes(self.cx, node, work) } else { Ok(()) }
+    pub(super) fn judge_costly(&self, node: NodeId, own: Verdict, work: &mut Work) -> Result<(), Stop> {
+        if own.fits() || own.cause().is_late() { self.relations.judge_costly(self.cx, node, work) } else { Ok(()) }
+    }
+
+    /// Takes from `work` what the search for the pod's devices takes on the row; what was found is kept.
+    pub(crate) fn judge_devices(&self, node: NodeId, work: &mut Work) -> Result<(), Stop> {
+        self.relations.judge_devices(self.cx, node, work)
     }
 
     /// The verdict of one row computed from nothing.
@@ -139,6 +145,12 @@ impl NonRowChecks<'_> {
         self.relations.missing_claim()
     }
 
+    /// The end of an attempt in which none of so many nodes fits.
+    pub(super) fn no_fit(&self, tally: &Tally, pod: &Pod, nodes: usize) -> NoFit {
+        let no_fit = tally.no_fit(&pod.shape, nodes as u32, self.missing_claim());
+        NoFit { idle_claim: self.relations.idle_claim(pod), ..no_fit }
+    }
+
     /// What ended the attempt while nodes were judged, if a filter failed.
     pub(crate) fn failure(&self) -> Option<Str> {
         self.relations.failure()
@@ -152,6 +164,11 @@ impl NonRowChecks<'_> {
     /// Whether some claim of the pod is still to be bound.
     pub(super) fn have_waiting_claims(&self) -> bool {
         self.relations.have_waiting_claims()
+    }
+
+    /// What is decided for the pod's claims of devices on `node`, which was just found to fit; `None` where it does not any more.
+    pub(super) fn claim_plan(&self, pod: &Pod, node: NodeId) -> Option<ClaimPlan> {
+        self.relations.claim_plan(self.cx, pod, node)
     }
 
     /// What is to be done for the pod's claims on `node`, which was just found to fit.
@@ -194,7 +211,7 @@ impl NodeScan<'_> {
                 each(*node, own);
                 continue;
             }
-            checks.judge_volumes(*node, own, work)?;
+            checks.judge_costly(*node, own, work)?;
             each(*node, checks.judge_in(cx, resolved, *node, || own));
         }
         Ok(())

@@ -29,6 +29,8 @@ pub(super) struct Look {
     pub(super) verdicts: Vec<(NodeId, Verdict)>,
     /// The message about a claim that does not exist.
     pub(super) missing: Option<Str>,
+    /// What scores need of it.
+    pub(super) tables: Tables,
 }
 
 /// The nodes that the profile places on, sorted by name: in this order answers are given, and the first node that an attempt
@@ -47,9 +49,10 @@ pub(super) fn look(cx: PluginContext<'_>, pod: &Pod, resolved: &ResolvedPod, nod
         if checks.is_left(node) { checks.judge_fresh(node) } else { Verdict::unresolvable(Cause::NotNamed) }
     };
     let verdicts = nodes.iter().map(|node| (*node, verdict(*node))).collect();
-    match checks.failure() {
+    let (failure, missing) = (checks.failure(), checks.missing_claim());
+    match failure {
         Some(text) => Err(Stop::Failed(text)),
-        None => Ok(Look { verdicts, missing: checks.missing_claim() }),
+        None => Ok(Look { verdicts, missing, tables }),
     }
 }
 
@@ -97,7 +100,7 @@ fn add_obstacles(
         Obstacle { plugin, cause: None, code, reasons, lacking: Vec::new() }
     };
     let obstacle = match look(cx, pod, &resolved, nodes) {
-        Ok(Look { verdicts, missing }) => {
+        Ok(Look { verdicts, missing, .. }) => {
             for ((_, obstacles), (_, verdict)) in all.iter_mut().zip(verdicts).filter(|(_, (_, v))| !v.fits()) {
                 obstacles.push(Obstacle {
                     plugin: filter,

@@ -10,7 +10,7 @@ use super::laps::Laps;
 use super::non_row_checks::{NodeScan, NonRowChecks, prepare};
 use super::rows::CachedRows;
 use super::score::Scorer;
-use crate::ledger::{Ledger, NodeId, Proposal, VolumePlan};
+use crate::ledger::{ClaimPlan, Ledger, NodeId, Proposal, VolumePlan};
 use crate::model::{Pod, PodShape, Str, Time};
 use crate::plugins::{
     Cause, ImageWorths, PluginContext, PluginSet, PluginWatch, ResolvedPod, Stop, Stopwatch, Tables, Work, cost_on,
@@ -274,7 +274,7 @@ impl Scheduler {
         self.start = (self.start + self.feasible.len() + tally.refused() as usize) % total;
         tally.add_many(Cause::NotNamed, (total - candidates.len()) as u32);
         if self.feasible.is_empty() {
-            return Ok(Decision::NoFit(tally.no_fit(&pod.shape, total as u32, checks.missing_claim())));
+            return Ok(Decision::NoFit(checks.no_fit(&tally, pod, total)));
         }
 
         if !cx.profile.extenders.is_empty() {
@@ -299,13 +299,14 @@ impl Scheduler {
     ///
     /// The ledger is locked for writing: where counters are behind by more than one hold's [`Work`], the pod is taken not to fit,
     /// and the next look brings them up to date under a lock that others can share.
-    pub fn refits(&mut self, ledger: &Ledger, pod: &Pod, node: NodeId) -> Option<VolumePlan> {
+    pub fn refits(&mut self, ledger: &Ledger, pod: &Pod, node: NodeId) -> Option<(VolumePlan, ClaimPlan)> {
         self.used = true;
         let cx = PluginContext { profile: &self.profile, ledger };
         let resolved = ResolvedPod::new(cx.profile, ledger, &pod.shape);
         let (mut work, mut watch) = (Work::of_one_hold(), PluginWatch::off());
         let checks = prepare(cx, &mut self.tables, pod, &resolved, &mut work, &mut watch).ok()?;
-        checks.judge_fresh(node).fits().then(|| checks.volume_plan(node))
+        let fits = checks.judge_fresh(node).fits() && checks.failure().is_none();
+        if fits { Some((checks.volume_plan(node), checks.claim_plan(pod, node)?)) } else { None }
     }
 
     /// Whether the own filters of one of `rows` let pods of `shape` there. True as well where `work` is not enough to say.
@@ -348,6 +349,7 @@ impl Decision {
                 diagnosis: Diagnosis::before_filter(&pod.shape, nodes as u32, &refusal.message),
                 rejectors: PluginSet::of(refusal.plugin),
                 refused: BTreeMap::new(),
+                idle_claim: None,
             }),
             stop => Self::Failed(stop.into_text()),
         }
@@ -412,8 +414,12 @@ fn collect<'n, const PLAIN: bool>(
         let Some(answer) = rows.answer_within(cx, resolved, *node, work) else { return Err(Stop::Unfinished) };
         let mut verdict = rows.verdict_of(answer);
         if !PLAIN {
-            checks.judge_volumes(*node, verdict, work)?;
+            checks.judge_costly(*node, verdict, work)?;
             verdict = checks.judge_in(cx, resolved, *node, || verdict);
+        }
+        if !PLAIN && checks.failure().is_some() {
+            // It ends the attempt, whatever other nodes say.
+            break;
         }
         if !verdict.fits() {
             tally.add(verdict);
@@ -425,6 +431,9 @@ fn collect<'n, const PLAIN: bool>(
     }
     Ok(())
 }
+
+/// Of a node that was found to have devices, and has none when they are to be taken: a mistake of ours.
+const NO_DEVICES: &str = "running Reserve plugin \"DynamicResources\": claim allocation not found for node";
 
 /// What a proposal says beside the node.
 pub(super) struct Placing {
@@ -440,8 +449,10 @@ impl Placing {
 
     pub(super) fn on(self, cx: PluginContext<'_>, tables: &Tables, pod: &Arc<Pod>, node: NodeId) -> Decision {
         let volumes = if self.claims_wait { tables.volume_plan(cx, pod, node) } else { VolumePlan::default() };
+        let Some(claims) = tables.claim_plan(cx, pod, node) else { return Decision::Failed(NO_DEVICES.into()) };
         let epoch = cx.ledger.nodes().epoch[node.index()];
         let seen = cx.ledger.version();
-        Decision::Place(Proposal { pod: pod.clone(), node, epoch, seen, looked_around: self.looked_around, volumes })
+        let looked_around = self.looked_around;
+        Decision::Place(Proposal { pod: pod.clone(), node, epoch, seen, looked_around, volumes, claims })
     }
 }

@@ -119,7 +119,7 @@ fn a_backlog_of_equal_pods_judges_each_row_once_and_then_what_changed_99913() {
         ledger.apply_pod(pod(&format!("p{p}"), shape()));
         let waiting = ledger.pending_pods(|_| true);
         let Decision::Place(proposal) = scheduler.decide(&ledger, &waiting[0]) else { panic!("it fits") };
-        let committed = ledger.commit(&proposal, |_| Some(proposal.volumes.clone()));
+        let committed = ledger.commit(&proposal, |_| Some((proposal.volumes.clone(), proposal.claims.clone())));
         assert!(committed.is_ok(), "nothing happened meanwhile");
     }
     // The first two have a table each: one that comes once earns none that is kept.

@@ -1,4 +1,4 @@
-use super::{MatchClass, NodeId};
+use super::{DeviceChange, MatchClass, NodeId};
 use crate::limits::{CHANGE_LOG_BYTES, CHANGE_LOG_ENTRIES};
 use crate::model::{ClaimKey, Footprint, Pod, PodShape, Str, Usage};
 use std::collections::VecDeque;
@@ -99,6 +99,7 @@ pub enum Change {
     Workload,
     Volume(VolumeChange),
     DeviceClass,
+    Device(DeviceChange),
     Budget {
         /// Whether the budget may now allow an eviction that it did not allow before.
         loosened: bool,

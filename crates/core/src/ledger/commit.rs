@@ -1,5 +1,5 @@
-use super::{Ledger, NodeId, PlacedPod, PodState, VolumePlan};
-use crate::model::{Pod, Str, VolumeWrites};
+use super::{ClaimPlan, Ledger, NodeId, PlacedPod, PodState, VolumePlan};
+use crate::model::{ClaimWrite, Pod, Str, VolumeWrites};
 use std::sync::Arc;
 
 /// A worker's decision, not yet in force.
@@ -14,6 +14,7 @@ pub struct Proposal {
     /// Whether the decision looked beyond the row: at other pods, domains or volumes.
     pub looked_around: bool,
     pub volumes: VolumePlan,
+    pub claims: ClaimPlan,
 }
 
 /// A proposal that was committed.
@@ -23,6 +24,8 @@ pub struct Committed {
     pub epoch: u64,
     /// What must be written to the pod's claims before it can be bound; `None` where they are all bound.
     pub volumes: Option<Arc<VolumeWrites>>,
+    /// What must be written to its ResourceClaims before that; `None` where it has none.
+    pub claims: Option<Arc<[ClaimWrite]>>,
 }
 
 /// Why a proposal was not committed. Never an error: the pod is tried again.
@@ -64,7 +67,7 @@ impl Ledger {
     pub fn commit(
         &mut self,
         proposal: &Proposal,
-        refits: impl FnOnce(&Self) -> Option<VolumePlan>,
+        refits: impl FnOnce(&Self) -> Option<(VolumePlan, ClaimPlan)>,
     ) -> Result<Committed, Conflict> {
         let current = self.still_pending(&proposal.pod)?;
         self.check_epoch(proposal.node, proposal.epoch)?;
@@ -74,15 +77,20 @@ impl Ledger {
             let row = self.nodes.version[proposal.node.index()];
             row.max(self.terms.anti_affinity.version()).max(self.nominations.version())
         };
-        let plan = if newest > proposal.seen { refits(self) } else { Some(proposal.volumes.clone()) };
-        let plan = plan.ok_or(Conflict::NoLongerFits)?;
+        let as_proposed = || Some((proposal.volumes.clone(), proposal.claims.clone()));
+        let plan = if newest > proposal.seen { refits(self) } else { as_proposed() };
+        let (volumes, claims) = plan.ok_or(Conflict::NoLongerFits)?;
         let node = self.nodes.name(proposal.node).clone();
-        let volumes = if plan.is_empty() {
+        if !self.has_claims_of(&claims) {
+            return Err(Conflict::NoLongerFits);
+        }
+        let volumes = if volumes.is_empty() {
             None
         } else {
-            let assumed = self.volumes.assume(&plan, &current.uid, &node);
+            let assumed = self.volumes.assume(&volumes, &current.uid, &node);
             Some(Arc::new(assumed.ok_or(Conflict::NoLongerFits)?))
         };
+        let claims = (!claims.is_empty()).then(|| self.assume_claims(&claims, &current));
         // A pod placed elsewhere than on its nominated node frees what the nomination kept from others.
         let elsewhere = current.nominated_node.as_ref() != Some(&node);
         let was_nominated = self.end_nomination(&current, elsewhere);
@@ -93,17 +101,19 @@ impl Ledger {
         if was_nominated && !elsewhere {
             self.nominations.touch(version);
         }
-        let waits = volumes.is_some();
-        let assumed = PodState::Assumed { pod: current, placed, volumes: volumes.clone(), waits };
+        let waits = volumes.is_some() || claims.is_some();
+        let assumed =
+            PodState::Assumed { pod: current, placed, volumes: volumes.clone(), has_claims: claims.is_some(), waits };
         self.pods.insert(proposal.pod.uid.clone(), assumed);
-        Ok(Committed { node, epoch: proposal.epoch, volumes })
+        Ok(Committed { node, epoch: proposal.epoch, volumes, claims })
     }
 
     /// The pod as it is now, if a decision about it as it was is still one about it.
     pub(super) fn still_pending(&self, decided: &Pod) -> Result<Arc<Pod>, Conflict> {
         let Some(PodState::Pending(pod)) = self.pod(&decided.uid) else { return Err(Conflict::PodChanged) };
         let same_shape = Arc::ptr_eq(&pod.shape, &decided.shape) || pod.shape == decided.shape;
-        if same_shape && pod.volumes == decided.volumes && !pod.deleting && pod.gates.is_empty() {
+        let same_claims = pod.volumes == decided.volumes && pod.resource_claims == decided.resource_claims;
+        if same_shape && same_claims && !pod.deleting && pod.gates.is_empty() {
             Ok(pod.clone())
         } else {
             Err(Conflict::PodChanged)
@@ -136,11 +146,11 @@ impl Ledger {
     ///
     /// Does nothing to a pod that is not assumed (seen bound, deleted).
     pub fn forget(&mut self, uid: &str) {
-        let Some(PodState::Assumed { pod, volumes, .. }) = self.pod(uid) else {
+        let Some(PodState::Assumed { pod, volumes, has_claims, .. }) = self.pod(uid) else {
             return;
         };
         let mut pod = pod.clone();
-        if volumes.is_some() && pod.nominated_node.is_some() {
+        if (volumes.is_some() || *has_claims) && pod.nominated_node.is_some() {
             // It was nominated for the time its claims took to be bound, and that is over, whatever its object still reports.
             self.nominations.decide(&pod, None);
             pod = Arc::new(Pod { nominated_node: None, ..Pod::clone(&pod) });

@@ -336,7 +336,7 @@ impl Ledger {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Proposal, VolumePlan};
+    use super::super::{ClaimPlan, Proposal, VolumePlan};
     use super::*;
     use crate::testing::{node, pod, shape_of};
 
@@ -425,7 +425,8 @@ mod tests {
         let node = ledger.nodes.find("n").unwrap();
         let (epoch, seen) = (ledger.nodes.epoch[node.index()], ledger.version());
         let volumes = VolumePlan::default();
-        let proposal = Proposal { pod: pending, node, epoch, seen, looked_around: false, volumes };
+        let proposal =
+            Proposal { pod: pending, node, epoch, seen, looked_around: false, volumes, claims: ClaimPlan::default() };
         ledger.commit(&proposal, |_| None).unwrap();
         ledger.deletion_answered("victim");
         assert!(is_terminating(&ledger));

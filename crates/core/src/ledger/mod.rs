@@ -19,7 +19,7 @@
 mod audit;
 mod change;
 mod commit;
-mod device_classes;
+mod devices;
 mod evictions;
 #[cfg(test)]
 mod hostile_tests;
@@ -47,7 +47,7 @@ mod workloads;
 
 pub use change::{Change, ChangeLog, LogGap, NodeAspects, VolumeChange};
 pub use commit::{BindOutcome, Committed, Conflict, Proposal};
-pub use device_classes::DeviceClasses;
+pub use devices::{ClaimPlan, DeviceChange, DeviceClasses, DeviceTable};
 pub use evictions::{Evicting, EvictionProposal, PendingPreemption};
 pub use images::ImageId;
 pub use keyed::HashKey;
@@ -70,9 +70,10 @@ pub use workloads::Workloads;
 use crate::limits::NOMINATIONS_PER_HOLD;
 use crate::model::{
     CsiDriver, CsiNode, CsiStorageCapacity, DeviceClass, Labels, Namespace, Node, PersistentVolume,
-    PersistentVolumeClaim, Pod, PodDisruptionBudget, PodShape, RowShape, Service, StorageClass, Str, Time, Usage,
-    VolumeAttachment, Workload,
+    PersistentVolumeClaim, Pod, PodDisruptionBudget, PodShape, ResourceClaim, RowShape, Service, StorageClass, Str,
+    Time, Usage, VolumeAttachment, Workload,
 };
+use berth_devices::model::ResourceSlice;
 use evictions::Evictions;
 use images::ImageTable;
 use intern::Interner;
@@ -145,6 +146,8 @@ object::objects! {
     Node(Box<Node>) of Node => apply_node (&),
     Namespace(Namespace) of Namespace => apply_namespace,
     DeviceClass(DeviceClass) of DeviceClass => apply_device_class,
+    ResourceClaim(Box<ResourceClaim>) of ResourceClaim => apply_resource_claim (*),
+    ResourceSlice(Box<ResourceSlice>) of ResourceSlice => apply_resource_slice (*),
     Budget(PodDisruptionBudget) of PodDisruptionBudget => apply_budget,
     Service(Service) of Service => apply_service,
     /// A ReplicationController, ReplicaSet or StatefulSet.
@@ -179,7 +182,7 @@ pub struct Ledger {
     workloads: WorkloadTable,
     node_labels_version: u64,
     node_taints_version: u64,
-    device_classes: DeviceClasses,
+    devices: DeviceTable,
     budgets: BudgetTable,
     log: ChangeLog,
     usages: Interner<Usage>,
@@ -218,7 +221,7 @@ impl Ledger {
             workloads: key.map(),
             node_labels_version: 0,
             node_taints_version: 0,
-            device_classes: DeviceClasses::default(),
+            devices: DeviceTable::new(key),
             budgets: key.map(),
             log: ChangeLog::default(),
             usages: Interner::new(key),

@@ -19,6 +19,8 @@ pub enum PodState {
         placed: Arc<PlacedPod>,
         /// What must be written to its claims before it can be bound; `None` where they are all bound.
         volumes: Option<Arc<VolumeWrites>>,
+        /// Whether it has ResourceClaims, which are written before it is bound.
+        has_claims: bool,
         /// Whether its claims are still being bound: then the assumption can be undone without asking the API server.
         waits: bool,
     },

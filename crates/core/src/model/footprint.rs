@@ -187,6 +187,12 @@ impl Pod {
             + self.gates.heap_bytes()
             + self.unknown_fields.heap_bytes()
             + self.volumes.heap_bytes()
+            + self
+                .resource_claims
+                .iter()
+                .flat_map(|claims| claims.iter())
+                .map(|one| size_of_val(one) + one.heap_bytes())
+                .sum::<usize>()
             + condition
     }
 }

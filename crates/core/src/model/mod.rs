@@ -6,6 +6,7 @@ mod plugin;
 mod pod;
 mod pod_volume;
 mod queue_event;
+mod resource_claim;
 mod resources;
 mod selector;
 mod volume;
@@ -26,6 +27,10 @@ pub use pod::{
 pub(crate) use pod_volume::CLAIMS_COMPARED;
 pub use pod_volume::{DiskLock, InlineDisk, PodVolume, PodVolumes};
 pub use queue_event::QueueEvent;
+pub use resource_claim::{
+    ClaimAllocation, ClaimSource, ClaimWrite, DeviceCondition, DeviceStatus, PodResourceClaim, PodResourceClaims,
+    ResourceClaim,
+};
 pub use resources::{DeviceClass, Requests, is_scalar_resource};
 pub use selector::{
     LabelSelector, Labels, LookUp, NodeSelector, NodeSelectorTerm, NodeTest, NodeTestOperator, PreferredTerm,

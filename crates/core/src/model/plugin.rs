@@ -101,6 +101,7 @@ plugins! {
         VolumeZone
         PodTopologySpread
         InterPodAffinity
+        DynamicResources
         NodeDeclaredFeatures
     }
     policy_filters {
@@ -122,6 +123,7 @@ plugins! {
         NodeResourcesFit: 1
         PodTopologySpread: 2
         InterPodAffinity: 2
+        DynamicResources: 2
         NodeResourcesBalancedAllocation: 1
         ImageLocality: 1
     }
@@ -270,6 +272,9 @@ causes! {
     PodAffinity => InterPodAffinity, "node(s) didn't match pod affinity rules";
     PodAntiAffinity => InterPodAffinity, "node(s) didn't match pod anti-affinity rules";
     ExistingAntiAffinity => InterPodAffinity, "node(s) didn't satisfy existing pods anti-affinity rules";
+    ClaimElsewhere => DynamicResources, "resourceclaim not available on the node";
+    Devices => DynamicResources, "cannot allocate all claims";
+    InvalidPools => DynamicResources, "invalid resource pools were encountered";
     DeclaredFeatures => NodeDeclaredFeatures, "node(s) didn't match Pod's required features";
     LabelPresence => CheckNodeLabelPresence, "node(s) didn't have the requested labels";
     ServiceAffinity => CheckServiceAffinity, "node(s) didn't match service affinity";

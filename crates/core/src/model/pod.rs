@@ -1,4 +1,6 @@
-use super::{LabelSelector, Labels, NodeSelector, PodVolumes, PreferredTerm, Requests, Str, Toleration, steps};
+use super::{
+    LabelSelector, Labels, NodeSelector, PodResourceClaims, PodVolumes, PreferredTerm, Requests, Str, Toleration, steps,
+};
 use std::fmt;
 use std::sync::Arc;
 
@@ -184,15 +186,10 @@ pub struct RowShape {
 /// What a pod uses and this version does not implement: the pod is held, never placed wrongly.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Feature {
-    ResourceClaims,
     /// `schedulingGroup`.
     PodGroup,
     /// A list of the pod, by its path, that is longer than [`crate::limits`] allows.
-    TooLarge {
-        field: Str,
-        count: usize,
-        limit: usize,
-    },
+    TooLarge { field: Str, count: usize, limit: usize },
     /// A field with a value that this version does not know; `field=value`.
     UnknownValue(Str),
 }
@@ -200,7 +197,6 @@ pub enum Feature {
 impl fmt::Display for Feature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::ResourceClaims => f.write_str("resource claims"),
             Self::PodGroup => f.write_str("pod groups (spec.schedulingGroup)"),
             Self::TooLarge { field, count, limit } => write!(f, "{count} entries in {field} (at most {limit})"),
             Self::UnknownValue(what) => write!(f, "an unknown value ({what})"),
@@ -244,6 +240,8 @@ pub struct Pod {
     pub usage: Arc<Usage>,
     /// `None` for the many pods without any. Not part of the shape: the answers that pods of a shape share do not depend on it.
     pub volumes: Option<Arc<PodVolumes>>,
+    /// `spec.resourceClaims`; `None` for the many pods without any. Not part of the shape, as `volumes`.
+    pub resource_claims: Option<PodResourceClaims>,
     pub scheduled: Option<ScheduledCondition>,
     /// Paths of spec fields that this version does not know, sorted; empty for bound pods.
     pub unknown_fields: Vec<Str>,

@@ -53,5 +53,8 @@ queue_events! {
     CsiNodeUpdate => "storage.k8s.io/CSINodeUpdate";
     CsiDriverUpdate => "storage.k8s.io/CSIDriverUpdate";
     CapacityUpdate => "storage.k8s.io/CSIStorageCapacityUpdate";
+    ResourceClaimUpdate => "resource.k8s.io/ResourceClaimUpdate";
+    ResourceSliceUpdate => "resource.k8s.io/ResourceSliceUpdate";
+    DeviceClassUpdate => "resource.k8s.io/DeviceClassUpdate";
     AttachmentDelete => "storage.k8s.io/VolumeAttachmentDelete";
 }

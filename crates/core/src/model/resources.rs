@@ -60,10 +60,11 @@ pub fn is_scalar_resource(name: &str) -> bool {
     }
 }
 
-/// As far as it makes devices available as an extended resource.
+/// A DeviceClass: which devices it means, and the extended resource that it stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceClass {
     pub name: Str,
     /// `spec.extendedResourceName`.
     pub extended_resource: Option<Str>,
+    pub spec: std::sync::Arc<berth_devices::model::DeviceClass>,
 }

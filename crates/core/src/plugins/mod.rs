@@ -11,6 +11,8 @@ mod balanced_allocation;
 mod cache;
 mod context;
 mod counts;
+pub(crate) mod dynamic_resources;
+pub(crate) mod helped;
 pub(crate) mod hints;
 mod image_locality;
 pub(crate) mod inter_pod_affinity;
@@ -36,6 +38,7 @@ mod work;
 
 pub use crate::model::{Cause, Plugin, PluginSet};
 pub(crate) use context::{MAX_NODE_SCORE, PluginContext, default_normalize, reverse_normalize};
+pub(crate) use helped::{HELPED_BY_PLACED, claim_matters_to};
 pub use hints::{WakeEvent, wake_events};
 pub(crate) use overlay::Overlay;
 pub(crate) use resolved_pod::{ImageWorths, ResolvedPod, image_worths};
@@ -45,9 +48,10 @@ pub use watch::{PluginLaps, PluginPart};
 pub(crate) use watch::{PluginWatch, Stopwatch};
 pub use work::Work;
 
-use crate::ledger::{Change, NodeAspects, NodeId, NodeTable, VolumeChange, VolumePlan};
-use crate::limits::COMPARISONS_PER_WORK;
-use crate::model::{Pod, Score, Str, Usage};
+use crate::io::IdleClaim;
+use crate::ledger::{ClaimPlan, NodeId, NodeTable, VolumePlan};
+use crate::limits::{COMPARISONS_PER_WORK, DEVICE_STEPS_PER_WORK};
+use crate::model::{Pod, Score, Str};
 use crate::profile::CompiledProfile;
 use std::cell::RefCell;
 
@@ -170,6 +174,8 @@ pub(crate) struct Tables {
     selector_spread: selector_spread::Tables,
     /// Not a table: part of one look.
     volumes: RefCell<volumes::kept::Kept>,
+    /// As `volumes`.
+    devices: RefCell<dynamic_resources::kept::Kept>,
 }
 
 /// What PreFilter found out for one pod about volumes, and about pods on other nodes. A plugin that skips the pod is `None`.
@@ -180,6 +186,7 @@ pub(crate) struct Relations<'t> {
     pub(crate) affinity: Option<inter_pod_affinity::Hard<'t>>,
     services: Option<service_affinity::Attempt>,
     disks: Option<max_volume_count::State>,
+    claims: Option<dynamic_resources::State<'t>>,
     /// For a pod with volumes.
     kept: Option<&'t RefCell<volumes::kept::Kept>>,
 }
@@ -216,7 +223,9 @@ impl Tables {
         let affinity = watch.end_of(PluginPart::Affinity, self.affinity.prepare(cx, resolved, work))?;
         let services = service_affinity::Attempt::prepare(cx, resolved);
         watch.end(PluginPart::ServiceAffinity, services.is_some());
-        Ok(Relations { volumes, spread, affinity, services, disks, kept: looks_at_volumes.then_some(kept) })
+        let claims = dynamic_resources::State::prepare(cx, pod, &self.devices);
+        let claims = watch.end_of(PluginPart::Claims, claims)?;
+        Ok(Relations { volumes, spread, affinity, services, disks, claims, kept: looks_at_volumes.then_some(kept) })
     }
 
     /// The normalised scores (0 to 100) of a relational score, one for each of the `feasible` nodes, into `out`.
@@ -237,6 +246,7 @@ impl Tables {
             Score::PodTopologySpread => self.spread.score(cx, pod, feasible, out, work)?,
             Score::InterPodAffinity => self.affinity.score(cx, pod, feasible, out, work)?,
             Score::SelectorSpread => self.selector_spread.score(cx, pod, feasible, out, work)?,
+            Score::DynamicResources => self.score_claims(cx, feasible, out),
             _ => false,
         };
         match out.iter().find(|value| !(0..=MAX_NODE_SCORE).contains(*value)) {
@@ -249,6 +259,26 @@ impl Tables {
                 Err(Stop::Failed(text.into()))
             }
             _ => Ok(runs),
+        }
+    }
+
+    /// The normalised scores of the alternatives that were taken of prioritized lists; false where they tell no nodes apart.
+    fn score_claims(&self, cx: PluginContext<'_>, feasible: &[NodeId], out: &mut Vec<i64>) -> bool {
+        let tells_apart = self.devices.borrow().raw_scores(cx.ledger, feasible, out);
+        let highest = out.iter().copied().max().unwrap_or(0);
+        for value in out {
+            *value = default_normalize(*value, highest);
+        }
+        tells_apart
+    }
+
+    /// What is decided for the claims of `pod` on `node`, which the look that ends here has found to fit; `None` where it does not any
+    /// more.
+    pub(crate) fn claim_plan(&self, cx: PluginContext<'_>, pod: &Pod, node: NodeId) -> Option<ClaimPlan> {
+        match dynamic_resources::State::prepare(cx, pod, &self.devices) {
+            Ok(None) => Some(ClaimPlan::default()),
+            Ok(Some(state)) => state.plan(cx, pod, node),
+            Err(_) => None,
         }
     }
 
@@ -266,11 +296,24 @@ impl Relations<'_> {
             && self.affinity.is_none()
             && self.services.is_none()
             && self.disks.is_none()
+            && self.claims.is_none()
     }
 
-    /// Judges a row by the pod's volumes where that takes any of `work`, and keeps the verdict: the next look finds it if this one
-    /// is given up.
-    pub(crate) fn judge_volumes(&self, cx: PluginContext<'_>, node: NodeId, work: &mut Work) -> Result<(), Stop> {
+    /// Judges a row by what takes any of `work`, and keeps the verdict: the next look finds it if this one is given up.
+    pub(crate) fn judge_costly(&self, cx: PluginContext<'_>, node: NodeId, work: &mut Work) -> Result<(), Stop> {
+        self.judge_volumes(cx, node, work)?;
+        self.judge_devices(cx, node, work)
+    }
+
+    /// The part of [`Self::judge_costly`] that no pod on the node changes.
+    pub(crate) fn judge_devices(&self, cx: PluginContext<'_>, node: NodeId, work: &mut Work) -> Result<(), Stop> {
+        let Some(claims) = self.claims.as_ref().filter(|claims| !claims.is_known(node)) else { return Ok(()) };
+        work.take(1)?;
+        work.spend((claims.judge(cx, node) / DEVICE_STEPS_PER_WORK) as usize);
+        Ok(())
+    }
+
+    fn judge_volumes(&self, cx: PluginContext<'_>, node: NodeId, work: &mut Work) -> Result<(), Stop> {
         let Some(kept) = self.kept else { return Ok(()) };
         let overlay = Overlay::none();
         let cost = self.volumes.as_ref().map_or(0, |volumes| volumes.cost_on(cx, node, overlay))
@@ -306,6 +349,11 @@ impl Relations<'_> {
         }
         if let Some(affinity) = &self.affinity
             && let Some(refusal) = affinity.filter(cx, pod, node, overlay).refusal()
+        {
+            return refusal;
+        }
+        if let Some(claims) = &self.claims
+            && let Some(refusal) = claims.filter(cx, node).refusal()
         {
             return refusal;
         }
@@ -363,160 +411,21 @@ impl Relations<'_> {
         self.volumes.as_ref().map(|volumes| volumes.plan(cx, node)).unwrap_or_default()
     }
 
+    /// What is decided for the pod's claims of devices on `node`, which was just found to fit; `None` where it does not any more.
+    pub(crate) fn claim_plan(&self, cx: PluginContext<'_>, pod: &Pod, node: NodeId) -> Option<ClaimPlan> {
+        self.claims.as_ref().map_or(Some(ClaimPlan::default()), |claims| claims.plan(cx, pod, node))
+    }
+
+    /// An allocated claim of the pod that kept it from a node that was looked at, and that nobody else uses.
+    pub(crate) fn idle_claim(&self, pod: &Pod) -> Option<IdleClaim> {
+        self.claims.as_ref().and_then(|claims| claims.idle_claim(pod))
+    }
+
     /// Upstream's text of the filter that failed, and so ends the attempt.
     pub(crate) fn failure(&self) -> Option<Str> {
-        self.volumes.as_ref().and_then(volumes::Attempt::failure)
+        let of_volumes = self.volumes.as_ref().and_then(volumes::Attempt::failure);
+        of_volumes.or_else(|| self.claims.as_ref().and_then(dynamic_resources::State::failure))
     }
-}
-
-/// The plugins that count pods wherever they are: what leaves or changes outside the profile's nodes matters to them too.
-const CLUSTER_WIDE: [Plugin; 5] = [
-    Plugin::VolumeRestrictions,
-    Plugin::NodeVolumeLimits,
-    Plugin::PodTopologySpread,
-    Plugin::InterPodAffinity,
-    Plugin::CheckServiceAffinity,
-];
-
-/// The plugins that count the disks of the pods on a node and of those nominated to it.
-const COUNTING_DISKS: [Plugin; 4] = [
-    Plugin::MaxEBSVolumeCount,
-    Plugin::MaxGCEPDVolumeCount,
-    Plugin::MaxAzureDiskVolumeCount,
-    Plugin::MaxCinderVolumeCount,
-];
-
-/// The filters that [`filter`] runs: they read nothing of the cluster but the node's own row.
-pub(crate) const ROW_FILTERS: PluginSet = PluginSet::of(Plugin::NodeUnschedulable)
-    .with(Plugin::TaintToleration)
-    .with(Plugin::NodeAffinity)
-    .with(Plugin::NodePorts)
-    .with(Plugin::NodeResourcesFit)
-    .with(Plugin::NodeDeclaredFeatures)
-    .with(Plugin::CheckNodeLabelPresence)
-    .with(Plugin::CheckNodeMemoryPressure)
-    .with(Plugin::CheckNodeDiskPressure)
-    .with(Plugin::CheckNodePIDPressure);
-
-/// The plugins that refuse a pod for want of others on nodes.
-pub(crate) const HELPED_BY_PLACED: [Plugin; 3] =
-    [Plugin::InterPodAffinity, Plugin::PodTopologySpread, Plugin::CheckServiceAffinity];
-
-/// The plugins whose refusals `change` may lift. `inside`: the change is on a node that the profile places on, or on none.
-fn helped_by(change: &Change, inside: bool) -> PluginSet {
-    use Plugin::{CheckServiceAffinity, InterPodAffinity, NodePorts, NodeResourcesFit, PodTopologySpread};
-    let mut helped = PluginSet::NONE;
-    let mut add = |plugins: &[Plugin]| plugins.iter().for_each(|p| helped.insert(*p));
-    match change {
-        Change::Freed { usage, .. } => {
-            add(&CLUSTER_WIDE);
-            if inside {
-                add(&[NodeResourcesFit]);
-                add(&COUNTING_DISKS);
-            }
-            if inside && !usage.ports.is_empty() {
-                add(&[NodePorts]);
-            }
-        }
-        // A placed pod can be the one that another's affinity asks for, or raise the count of the emptiest domain.
-        Change::PodPlaced { .. } | Change::Regrouped { .. } => {
-            add(&HELPED_BY_PLACED);
-        }
-        Change::Resized { before, after, .. } if inside && shrank(before, after) => add(&[NodeResourcesFit]),
-        Change::NominationEnded { .. } => {
-            add(&CLUSTER_WIDE);
-            add(&[NodeResourcesFit, NodePorts]);
-            add(&COUNTING_DISKS);
-        }
-        Change::Node { aspects, .. } => helped_by_node(*aspects, inside, &mut add),
-        Change::Namespace { .. } => add(&[InterPodAffinity]),
-        Change::Volume(change) => add(helped_by_volume(change)),
-        Change::Workload => add(&[PodTopologySpread, CheckServiceAffinity]),
-        Change::Resized { .. }
-        | Change::DeviceClass
-        | Change::Budget { .. }
-        | Change::VictimStays { .. }
-        | Change::PodPending { .. }
-        | Change::BoundElsewhere { .. }
-        | Change::Confirmed
-        | Change::PodDeleted { .. } => {}
-    }
-    helped
-}
-
-fn helped_by_node(aspects: NodeAspects, inside: bool, add: &mut impl FnMut(&[Plugin])) {
-    use Plugin::{InterPodAffinity, NodeAffinity, NodeDeclaredFeatures, NodeResourcesFit, PodTopologySpread};
-    // A removed taint wakes every pod, as upstream's work-around for hints that miss it does.
-    if inside && aspects.intersects(NodeAspects::ADDED | NodeAspects::TAINTS) {
-        add(&Plugin::ALL);
-    }
-    if inside && aspects.intersects(NodeAspects::ALLOCATABLE) {
-        add(&[NodeResourcesFit]);
-    }
-    if inside && aspects.intersects(NodeAspects::DECLARED) {
-        add(&[NodeDeclaredFeatures, Plugin::CheckNodeMemoryPressure, Plugin::CheckNodeDiskPressure]);
-        add(&[Plugin::CheckNodePIDPressure]);
-    }
-    if aspects.intersects(NodeAspects::LABELS) {
-        add(&[NodeAffinity, InterPodAffinity, PodTopologySpread, Plugin::VolumeBinding, Plugin::VolumeZone]);
-        add(&[Plugin::CheckNodeLabelPresence, Plugin::CheckServiceAffinity]);
-    }
-    // An added or removed domain may change which one is the emptiest.
-    if aspects.intersects(NodeAspects::ADDED | NodeAspects::REMOVED | NodeAspects::TAINTS) {
-        add(&[PodTopologySpread]);
-    }
-    // The pods on a removed node are in no domain any more; pods that were seen before their node now are in one.
-    if aspects.intersects(NodeAspects::ADDED | NodeAspects::REMOVED) {
-        add(&[InterPodAffinity]);
-    }
-}
-
-/// Leaves out changes of claims, which help only pods that name them: see [`claim_matters_to`].
-const fn helped_by_volume(change: &VolumeChange) -> &'static [Plugin] {
-    use Plugin::{NodeVolumeLimits, VolumeBinding, VolumeZone};
-    match change {
-        VolumeChange::VolumeAdded
-        | VolumeChange::VolumeUpdated { zones: true }
-        | VolumeChange::ClassAdded { waits: true } => &[VolumeBinding, VolumeZone],
-        VolumeChange::VolumeUpdated { zones: false }
-        | VolumeChange::ClassAdded { waits: false }
-        | VolumeChange::ClassUpdated { topologies: true }
-        | VolumeChange::CsiNodeUpdated { raised: false, migrated: true }
-        | VolumeChange::CsiDriver { boundless: true }
-        | VolumeChange::CapacityGrew
-        // A volume that was assumed for a pod is free again. Upstream notices only at its periodic flush.
-        | VolumeChange::Released => &[VolumeBinding],
-        VolumeChange::CsiNodeAdded | VolumeChange::CsiNodeUpdated { raised: true, migrated: true } => {
-            &[NodeVolumeLimits, VolumeBinding]
-        }
-        VolumeChange::CsiNodeUpdated { raised: true, migrated: false }
-        // Without its CSINode a node has no limits.
-        | VolumeChange::CsiNodeDeleted
-        | VolumeChange::Detached => &[NodeVolumeLimits],
-        VolumeChange::VolumeDeleted
-        | VolumeChange::ClaimAdded(_)
-        | VolumeChange::ClaimUpdated(_)
-        | VolumeChange::ClaimDeleted(_)
-        | VolumeChange::ClassUpdated { topologies: false }
-        | VolumeChange::ClassDeleted
-        | VolumeChange::CsiNodeUpdated { raised: false, migrated: false }
-        | VolumeChange::CsiDriver { boundless: false }
-        | VolumeChange::CapacityChanged
-        | VolumeChange::Attached => &[],
-    }
-}
-
-/// Whether a new or changed claim may help a pod that names it and that `rejectors` refused.
-pub(crate) fn claim_matters_to(rejectors: PluginSet) -> bool {
-    volumes::PLUGINS.into_iter().any(|plugin| rejectors.has(plugin))
-}
-
-fn shrank(before: &Usage, after: &Usage) -> bool {
-    let (b, a) = (&before.requests, &after.requests);
-    b.milli_cpu > a.milli_cpu
-        || b.memory > a.memory
-        || b.ephemeral_storage > a.ephemeral_storage
-        || b.scalars.iter().any(|(name, amount)| a.scalar(name).unwrap_or(0) < *amount)
 }
 
 #[cfg(test)]

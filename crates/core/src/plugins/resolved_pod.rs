@@ -149,7 +149,9 @@ impl ResolvedPod {
             Score::NodeResourcesBalancedAllocation => self.balances,
             Score::LabelPreference => !profile.legacy.label_preferences.is_empty(),
             // The relational scores decide by themselves.
-            Score::PodTopologySpread | Score::InterPodAffinity | Score::SelectorSpread => false,
+            Score::PodTopologySpread | Score::InterPodAffinity | Score::SelectorSpread | Score::DynamicResources => {
+                false
+            }
             _ => true,
         }
     }

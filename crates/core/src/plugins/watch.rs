@@ -32,6 +32,7 @@ plugin_parts! {
     Spread: "PodTopologySpread", "PreFilter";
     Affinity: "InterPodAffinity", "PreFilter";
     ServiceAffinity: "CheckServiceAffinity", "PreFilter";
+    Claims: "DynamicResources", "PreFilter";
     ScoreSpread: "PodTopologySpread", "Score";
     ScoreAffinity: "InterPodAffinity", "Score";
     ScoreSelectorSpread: "SelectorSpread", "Score";

@@ -258,6 +258,8 @@ impl<'t> DryRun<'t> {
             return Some(result);
         }
         work.take(0).ok()?;
+        // Devices are the same whatever pods are on the node: what they take is paid for once.
+        self.scan.checks.judge_devices(node, work).ok()?;
         self.owed = 1;
         let result = self.victims_on(node, only_harmless, known, work);
         work.spend(std::mem::take(&mut self.owed));

@@ -126,6 +126,8 @@ pub struct CompiledProfile {
     pub inter_pod_affinity: InterPodAffinityArgs,
     /// VolumeBinding: how long the claims of an assumed pod may take to be bound.
     pub bind_timeout: Duration,
+    /// DynamicResources: how long the devices of an assumed pod may take to be ready.
+    pub devices_timeout: Duration,
     /// For the filters and scores of the Policy era.
     pub legacy: LegacyArgs,
     /// The nodes it places on; `None` is all.
@@ -159,6 +161,7 @@ impl CompiledProfile {
             spread_defaults: SpreadDefaults::default(),
             inter_pod_affinity: InterPodAffinityArgs::default(),
             bind_timeout: Self::DEFAULT_BIND_TIMEOUT,
+            devices_timeout: Self::DEFAULT_BIND_TIMEOUT,
             legacy: LegacyArgs::default(),
             node_selector: None,
             sampling: Sampling { percentage: 0, min_feasible: 100 },

@@ -111,7 +111,7 @@ impl Entry {
             Part::Withheld => "active, while binds are paused or late",
             Part::Backoff => "backoff",
             Part::Unschedulable => "unschedulable",
-            Part::Parked(Parked::Gated) => "gated",
+            Part::Parked(Parked::Gated | Parked::WaitsForClaims) => "gated",
             Part::Parked(Parked::Held) => "held",
             Part::Parked(Parked::Preempting) => "preempting",
         }

@@ -44,6 +44,8 @@ use unschedulable::Unschedulable;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parked {
     Gated,
+    /// A ResourceClaim that it needs is not there, or cannot be used.
+    WaitsForClaims,
     /// The worker holds it: a feature not implemented, a namespace refused.
     Held,
     /// The eviction of its victims is being asked for.
@@ -59,7 +61,7 @@ pub struct Counts {
     pub backoff: usize,
     /// Waiting for a change that may help.
     pub unschedulable: usize,
-    /// With scheduling gates, or while the eviction of their victims is being asked for.
+    /// With scheduling gates, without their ResourceClaims, or while the eviction of their victims is being asked for.
     pub gated: usize,
     pub held: usize,
 }
@@ -548,7 +550,7 @@ impl Queue {
 
     fn parked_count(&mut self, why: Parked) -> &mut usize {
         match why {
-            Parked::Gated | Parked::Preempting => &mut self.counts.gated,
+            Parked::Gated | Parked::WaitsForClaims | Parked::Preempting => &mut self.counts.gated,
             Parked::Held => &mut self.counts.held,
         }
     }

@@ -87,6 +87,7 @@ fn refusals(entry: &Entry) -> PluginSet {
     match entry.parked() {
         Some(Parked::Held) => PluginSet::NONE,
         Some(Parked::Gated) => PluginSet::of(Plugin::SchedulingGates),
+        Some(Parked::WaitsForClaims) => PluginSet::of(Plugin::DynamicResources),
         Some(Parked::Preempting) | None => entry.rejectors,
     }
 }

@@ -6,12 +6,15 @@ use super::follow::{held, missed_claim};
 use super::known_refusals::KnownRefusal;
 use super::measures::{Ended, Part};
 use super::preemption::{PostFilter, Unfinished};
+use super::volumes::Needs;
 use super::{Binding, Step, Worker};
 use crate::cycle::{Decision, Diagnosis, Measuring, NoFit};
-use crate::io::{AttemptId, BindRequest, Effect, NominatedNode, Refusal, RefusalReason, RefusalText};
+use crate::io::{
+    AttemptId, BindRequest, DeallocateRequest, Effect, NominatedNode, Refusal, RefusalReason, RefusalText,
+};
 use crate::ledger::{Committed, Conflict, Ledger, LedgerAccess, PodState, Proposal};
 use crate::limits::{COMMIT_RETRIES, HOLDS_PER_LOOK};
-use crate::model::{Pod, Str};
+use crate::model::{ClaimWrite, Pod, Str};
 use crate::plugins::{PluginSet, Work};
 use crate::queue::{Parked, Ticket};
 use std::any::Any;
@@ -226,7 +229,13 @@ impl Worker {
         replies: VictimReplies,
     ) -> Option<Attempt> {
         match self.post_filter(step, attempt.ticket.pod(), &refused, &replies) {
-            Ok((result, version)) => self.refuse(step, attempt.ticket, Refused { version, ..refused }, result),
+            Ok((result, version)) => {
+                if let Some(claim) = refused.no_fit.idle_claim.clone() {
+                    let pod = attempt.ticket.pod().clone();
+                    step.effects.push(Effect::Deallocate(DeallocateRequest { pod, claim }));
+                }
+                self.refuse(step, attempt.ticket, Refused { version, ..refused }, result);
+            }
             Err(Unfinished::Ask(state)) => self.ask(step, attempt, AskedAbout::Victims(state, Box::new(refused))),
             Err(Unfinished::Conflict(conflict)) => return self.conflicted(step, attempt, conflict),
         }
@@ -269,11 +278,13 @@ impl Worker {
         self.measures.part(Part::Reserve, now.since(ticket.part_began()));
         self.note_if_slow(&ticket, now);
         ticket.end_part(now);
-        if let Some(writes) = committed.volumes {
-            return self.prepare_volumes(step, ticket, (committed.node, committed.epoch), writes);
+        let Committed { node, epoch, volumes, claims } = committed;
+        if volumes.is_some() || claims.is_some() {
+            let needs = Needs { volumes: volumes.unwrap_or_default(), claims };
+            return self.prepare(step, ticket, (node, epoch), needs);
         }
         let id = self.next_attempt();
-        self.ask_to_bind(step, id, ticket, (committed.node, committed.epoch));
+        self.ask_to_bind(step, id, ticket, (node, epoch), None);
     }
 
     pub(super) fn ask_to_bind<L>(
@@ -282,11 +293,12 @@ impl Worker {
         id: AttemptId,
         ticket: Ticket,
         (node, epoch): (Str, u64),
+        claims: Option<Arc<[ClaimWrite]>>,
     ) {
         let pod = ticket.pod().clone();
         self.popped.insert(pod.uid.clone());
         self.window.begin(id, step.now, &pod.key.namespace);
-        self.binding.insert(id, Binding { ticket, unknown: false });
+        self.binding.insert(id, Binding { ticket, unknown: false, claims });
         let extender = self.profile().binder_of(&pod);
         step.effects.push(Effect::Bind(BindRequest { attempt: id, pod, node, epoch, extender }));
     }

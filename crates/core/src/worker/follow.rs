@@ -1,11 +1,11 @@
 use super::arms::{ArmHolds, Arms};
 use super::attempt::{HeaviestLook, look_on};
 use super::{ForeignBind, Step, Worker};
-use crate::cycle::Hold;
+use crate::cycle::{Hold, waits_for_claims};
 use crate::io::{NominatedNode, Refusal};
-use crate::ledger::{Change, Kinds, Ledger, LedgerAccess, NodeAspects, NodeId, PodState, oldest_first};
+use crate::ledger::{Change, DeviceChange, Kinds, Ledger, LedgerAccess, NodeAspects, NodeId, PodState, oldest_first};
 use crate::limits::{CHANGES_PER_HOLD, PARKED_PODS_PER_HOLD, UNKNOWN_FIELDS_NAMED};
-use crate::model::{ClaimKey, Pod, QueueEvent, Str, Time};
+use crate::model::{ClaimKey, ClaimSource, Plugin, Pod, QueueEvent, Str, Time};
 use crate::plugins::hints::{Helped, Hints, Reach};
 use crate::plugins::{HELPED_BY_PLACED, PluginSet, claim_matters_to};
 use crate::profile::{CompiledProfile, Mode, NamespaceAccess};
@@ -30,6 +30,13 @@ pub(super) fn held(pod: &Arc<Pod>, reason: String) -> Refusal {
     Refusal { attempted: false, nomination: NominatedNode::Keep, ..Refusal::failed(pod.clone(), reason) }
 }
 
+/// Whether the pod needs the ResourceClaim `name` of its namespace.
+fn names_claim(pod: &Pod, name: &str) -> bool {
+    let mut entries = pod.resource_claims.iter().flat_map(|entries| entries.iter());
+    entries
+        .any(|entry| matches!(&entry.source, ClaimSource::Named(own) | ClaimSource::Generated(own) if **own == *name))
+}
+
 /// Whether the labels of namespaces decide whose pods the profile takes.
 fn reads_namespace_labels(profile: &CompiledProfile) -> bool {
     matches!(&profile.namespaces, NamespaceAccess::Restricted { match_labels, .. } if !match_labels.is_empty())
@@ -38,11 +45,21 @@ fn reads_namespace_labels(profile: &CompiledProfile) -> bool {
 /// Whether a claim of a pod that was not unschedulable at the time has changed after `version`, where a plugin that reads claims
 /// refused the pod. What comes while the log is read is for the next step to follow.
 pub(super) fn missed_claim(ledger: &impl LedgerAccess, pod: &Pod, rejectors: PluginSet, version: u64) -> bool {
-    let Some(volumes) = pod.volumes.as_ref().filter(|_| claim_matters_to(rejectors)) else { return false };
-    let claims: BTreeSet<ClaimKey> =
-        volumes.claims(&pod.key.namespace, &pod.key.name).map(|(claim, _)| claim).collect();
+    let volumes = pod.volumes.as_ref().filter(|_| claim_matters_to(rejectors));
+    let claims: BTreeSet<ClaimKey> = volumes
+        .iter()
+        .flat_map(|volumes| volumes.claims(&pod.key.namespace, &pod.key.name))
+        .map(|(claim, _)| claim)
+        .collect();
+    let of_devices = pod.resource_claims.as_deref().filter(|_| rejectors.has(Plugin::DynamicResources));
+    if claims.is_empty() && of_devices.is_none() {
+        return false;
+    }
     let is_claim = |change: &Change| match change {
         Change::Volume(change) => change.claim().is_some_and(|key| claims.contains(key)),
+        Change::Device(DeviceChange::Claim { key, .. }) => {
+            of_devices.is_some() && key.namespace == pod.key.namespace && names_claim(pod, &key.name)
+        }
         _ => false,
     };
     let (mut seen, mut until) = (version, None);
@@ -89,18 +106,21 @@ impl Worker {
                 Part::Gap => return self.rebuild(step),
             }
         }
-        let Followed { helps, claims, namespaces, device_classes } = followed;
+        let Followed { helps, claims, resource_claims, namespaces, device_classes } = followed;
         if helps {
             self.wake_helped(ledger, now);
         }
         if device_classes {
-            self.recheck(step, |pod| !pod.shape.row.requests.scalars.is_empty());
+            self.recheck(step, |pod| pod.resource_claims.is_some() || !pod.shape.row.requests.scalars.is_empty());
         }
         if !namespaces.is_empty() && reads_namespace_labels(self.profile()) {
             self.recheck(step, |pod| namespaces.contains(&pod.key.namespace));
         }
         if !claims.is_empty() {
             self.wake_users(now, &claims);
+        }
+        if !resource_claims.is_empty() {
+            self.follow_claims(step, &resource_claims);
         }
     }
 
@@ -141,6 +161,9 @@ impl Worker {
             if let Change::Volume(change) = change {
                 followed.claims.extend(change.claim().cloned());
             }
+            if let Change::Device(DeviceChange::Claim { key, .. }) = change {
+                followed.resource_claims.insert(key.clone());
+            }
             if let Change::Namespace { name } = change {
                 followed.namespaces.insert(name.clone());
             }
@@ -166,6 +189,30 @@ impl Worker {
             let changed = volumes.and_then(|volumes| Some((volumes, of_namespace.get(&*key.namespace)?)));
             let names_one = changed.is_some_and(|(volumes, claims)| volumes.names_any(&key.name, claims));
             if names_one { Wake::Requeue(QueueEvent::ClaimUpdate) } else { Wake::Stay }
+        });
+    }
+
+    /// Looks again at pods that need one of the ResourceClaims `changed`: what kept them from being tried may have ended, or begun, and
+    /// those that were refused for their claims may try again. O(pods that wait).
+    fn follow_claims(&mut self, step: &mut Step<'_, impl LedgerAccess>, changed: &BTreeSet<ClaimKey>) {
+        let mut of_namespace: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for ClaimKey { namespace, name } in changed {
+            of_namespace.entry(namespace).or_default().push(name);
+        }
+        let needs_one = |pod: &Pod| {
+            let claims = pod.resource_claims.as_ref().and_then(|_| of_namespace.get(&*pod.key.namespace));
+            let entries = claims.map_or(&[][..], |_| pod.resource_claims.as_deref().unwrap_or_default());
+            entries.iter().any(|entry| match (&entry.source, claims) {
+                (ClaimSource::Named(own) | ClaimSource::Generated(own), Some(claims)) => {
+                    claims.binary_search(&&**own).is_ok()
+                }
+                _ => false,
+            })
+        };
+        self.recheck(step, needs_one);
+        self.queue.wake(step.now, |entry| {
+            let is_helped = entry.rejectors().has(Plugin::DynamicResources) && needs_one(entry.pod());
+            if is_helped { Wake::Requeue(QueueEvent::ResourceClaimUpdate) } else { Wake::Stay }
         });
     }
 
@@ -293,7 +340,7 @@ impl Worker {
         match self.queue.get(&pod.uid) {
             None => self.queue.add(pod.clone(), step.now, parked),
             Some(known) => {
-                let changed = !Arc::ptr_eq(&known.shape, &pod.shape);
+                let changed = !Arc::ptr_eq(&known.shape, &pod.shape) || known.resource_claims != pod.resource_claims;
                 self.queue.update(pod.clone(), step.now, parked, changed);
             }
         }
@@ -320,6 +367,9 @@ impl Worker {
         if let Some(hold) = self.hold(&mut ArmHolds::new(self, ledger), pod) {
             report(hold.text(self.profile(), pod));
             return Some(Parked::Held);
+        }
+        if waits_for_claims(self.profile(), ledger, pod).is_some() {
+            return Some(Parked::WaitsForClaims);
         }
         self.preemptions.gates(&pod.uid).then_some(Parked::Preempting)
     }
@@ -404,6 +454,7 @@ struct Followed {
     helps: bool,
     /// Tenants choose these names: they are compared and not hashed.
     claims: BTreeSet<ClaimKey>,
+    resource_claims: BTreeSet<ClaimKey>,
     namespaces: BTreeSet<Str>,
     device_classes: bool,
 }

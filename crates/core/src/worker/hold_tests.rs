@@ -13,7 +13,7 @@ use std::sync::Arc;
 const GPU: &str = "example.com/gpu";
 
 fn class(name: &str, resource: Option<&str>) -> DeviceClass {
-    DeviceClass { name: name.into(), extended_resource: resource.map(Into::into) }
+    DeviceClass { name: name.into(), extended_resource: resource.map(Into::into), spec: Arc::default() }
 }
 
 fn asking(name: &str, resource: &str) -> Pod {
@@ -102,7 +102,7 @@ fn a_pod_that_lists_too_much_is_held_whatever_capacity_there_is() {
         let mut shape = shape();
         let field = "spec.topologySpreadConstraints".into();
         shape.held_by = vec![
-            Feature::ResourceClaims,
+            Feature::PodGroup,
             Feature::TooLarge { field, count: 1_000, limit: limits::SPREAD_CONSTRAINTS_PER_POD },
         ];
         ledger.apply_pod(pod("p", shape));

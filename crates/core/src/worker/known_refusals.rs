@@ -102,7 +102,10 @@ impl KnownRefusals {
 /// Whether nothing is read of the pod but its key: neither its own claims, nor the node that it is nominated to. A search for a pod that
 /// names its nodes moves the place where the next one begins.
 fn is_plain(pod: &Pod) -> bool {
-    pod.volumes.is_none() && pod.nominated_node.is_none() && node_affinity::named(&pod.shape).is_none()
+    pod.volumes.is_none()
+        && pod.resource_claims.is_none()
+        && pod.nominated_node.is_none()
+        && node_affinity::named(&pod.shape).is_none()
 }
 
 /// Whether the profile's attempts come to the same as long as the ledger's facts do: nobody else is asked, and no rule of preemption reads

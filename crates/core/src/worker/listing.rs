@@ -3,6 +3,7 @@
 use super::Worker;
 use crate::ledger::LedgerAccess;
 use crate::model::{Plugin, Pod, PodKey, Str, Time};
+use crate::plugins::dynamic_resources;
 use crate::queue::{Entry, Parked, Ticket};
 use std::sync::Arc;
 
@@ -72,6 +73,9 @@ impl Worker {
                     hold.map_or_else(String::new, |hold| hold.text(self.profile(), pod))
                 }
                 Some(Parked::Gated) => format!("scheduling gates: {}", pod.gates.join(", ")),
+                Some(Parked::WaitsForClaims) => {
+                    ledger.read(|ledger| dynamic_resources::waits_for(ledger, pod)).unwrap_or_default()
+                }
                 Some(Parked::Preempting) => "the eviction of its victims is being asked for".to_owned(),
                 None => last_reason(entry),
             };

@@ -153,7 +153,7 @@ impl Measures {
     }
 
     /// An attempt has decided; `laps` has its parts if it was a sampled one.
-    fn decided(&mut self, decision: &Decision, took: Duration, laps: Option<Laps>) {
+    fn decided(&mut self, decision: &Decision, took: Duration, laps: Option<&Laps>) {
         if !matches!(decision, Decision::Ask(_)) {
             self.deciding.record(nanos(took));
         }
@@ -218,8 +218,8 @@ impl Worker {
     ) {
         let now = self.lap(step);
         let laps = self.arms.take_laps(ticket.pod());
-        self.notes.add_parts(ticket, laps);
-        self.measures.decided(decision, now.since(ticket.part_began()), sampled.then_some(laps));
+        self.notes.add_parts(ticket, &laps);
+        self.measures.decided(decision, now.since(ticket.part_began()), sampled.then_some(&laps));
         // What extenders take is part of deciding.
         if !matches!(decision, Decision::Ask(_)) {
             ticket.end_part(now);

@@ -121,6 +121,7 @@ fn single_plugins_are_measured_where_somebody_asks_for_it() {
             ("PodTopologySpread", "PreFilter", "Skip", 2 * millis),
             ("InterPodAffinity", "PreFilter", "Skip", 2 * millis),
             ("CheckServiceAffinity", "PreFilter", "Skip", 2 * millis),
+            ("DynamicResources", "PreFilter", "Skip", 2 * millis),
             ("PodTopologySpread", "Score", "Skip", 2 * millis),
             ("InterPodAffinity", "Score", "Skip", 2 * millis),
             ("DefaultPreemption", "PostFilter", "Unschedulable", millis),

@@ -17,6 +17,8 @@ mod attempt;
 mod away_tests;
 #[cfg(test)]
 mod capacity_tests;
+#[cfg(test)]
+mod claim_tests;
 mod exponential_buckets;
 mod extender;
 #[cfg(test)]
@@ -95,7 +97,7 @@ use crate::io::{
 };
 use crate::ledger::LedgerAccess;
 use crate::limits::{DECISIONS_PER_STEP, IDLE_AFTER, UNSCHEDULABLE_SWEEP};
-use crate::model::{Pod, QueueEvent, Str, Time};
+use crate::model::{ClaimWrite, Pod, QueueEvent, Str, Time};
 use crate::plugins::hints::Hints;
 use crate::profile::{CompiledProfile, Mode};
 use crate::queue::{Queue, Ticket, Wake};
@@ -149,6 +151,8 @@ struct Binding {
     ticket: Ticket,
     /// Whether its outcome is unknown: then it is no longer counted against the window.
     unknown: bool,
+    /// Its ResourceClaims, which are reserved for it.
+    claims: Option<Arc<[ClaimWrite]>>,
 }
 
 /// A profile's worker. Plain data: the runtime gives it a thread, tests call it directly.
@@ -384,6 +388,10 @@ impl Worker {
     }
 
     fn next(&self, now: Time) -> Next {
+        if self.volumes.dirty {
+            // There was nothing to write.
+            return Next::Now;
+        }
         let (active, full) = (self.profile().mode == Mode::Active, self.parked.full());
         let may_pop = |has_room: &dyn Fn(&str) -> bool| active && self.queue.can_pop(full, has_room);
         if !self.window.is_full() && may_pop(&|namespace| self.window.has_room(namespace)) {

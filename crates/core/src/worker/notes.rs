@@ -52,13 +52,13 @@ impl Notes {
     }
 
     /// What the parts of a decision took, zero where nothing was measured.
-    pub(super) fn add_parts(&mut self, ticket: &Ticket, laps: Laps) {
-        if laps == Laps::default() {
+    pub(super) fn add_parts(&mut self, ticket: &Ticket, laps: &Laps) {
+        if *laps == Laps::default() {
             return;
         }
         let uid = &ticket.pod().uid;
         let earlier = self.parts_of(uid);
-        self.parts = Some((uid.clone(), earlier + laps));
+        self.parts = Some((uid.clone(), earlier + *laps));
     }
 
     fn parts_of(&self, uid: &str) -> Laps {

@@ -1,5 +1,6 @@
 use super::measures::Part;
-use super::{Step, Worker};
+use super::volumes::unreserve;
+use super::{Binding, Step, Worker};
 use crate::io::{AttemptId, BindOutcome, Input, NominatedNode, Refusal};
 use crate::ledger::LedgerAccess;
 use crate::model::Pod;
@@ -18,12 +19,16 @@ impl Worker {
                 }
             }
             Input::BindEnded { attempt, outcome } => {
-                if let Some(ticket) = self.end_binding(attempt) {
+                if let Some(Binding { ticket, claims, .. }) = self.end_binding(attempt) {
+                    if matches!(outcome, BindOutcome::Refused { .. }) {
+                        unreserve(step, ticket.pod(), claims.as_deref());
+                    }
                     self.bind_ended(step, ticket, outcome);
                 }
             }
             Input::BindRevoked { attempt } => {
-                if let Some(ticket) = self.end_binding(attempt) {
+                if let Some(Binding { ticket, claims, .. }) = self.end_binding(attempt) {
+                    unreserve(step, ticket.pod(), claims.as_deref());
                     self.requeue(step, ticket);
                 } else if let Some(uid) = self.preemptions.close(attempt) {
                     self.queue.ungate_after_error(&uid, step.now, 0);
@@ -39,16 +44,17 @@ impl Worker {
                 }
             }
             Input::ExtenderRecovered => self.parked.note_recovery(AttemptId(self.last_attempt)),
+            Input::ClaimsWritten { attempt, outcome } => self.claims_written(step, attempt, &outcome),
             Input::VolumesWritten { attempt, outcome } => self.volumes_written(step, attempt, outcome),
         }
     }
 
-    fn end_binding(&mut self, id: AttemptId) -> Option<Ticket> {
+    fn end_binding(&mut self, id: AttemptId) -> Option<Binding> {
         let binding = self.binding.remove(&id)?;
         self.window.end(id);
         self.unknown_binds -= usize::from(binding.unknown);
         self.popped.remove(&binding.ticket.pod().uid);
-        Some(binding.ticket)
+        Some(binding)
     }
 
     fn bind_ended(&mut self, step: &mut Step<'_, impl LedgerAccess>, ticket: Ticket, outcome: BindOutcome) {

@@ -150,7 +150,12 @@ impl Bench {
                 Effect::Refuse(Refusal { pod, text, nomination, .. }) => {
                     self.refusals.push((pod.uid.to_string(), text.to_string(), nomination));
                 }
-                Effect::BindVolumes(_) | Effect::Nominate(_) | Effect::AskExtender(_) => {}
+                Effect::BindVolumes(_)
+                | Effect::ReserveClaims(_)
+                | Effect::Unreserve(_)
+                | Effect::Deallocate(_)
+                | Effect::Nominate(_)
+                | Effect::AskExtender(_) => {}
             }
         }
         self.ledger.borrow().audit().expect("what is kept equals what the pods make");

@@ -27,6 +27,7 @@ impl Worker {
             Input::EvictionEnded { outcome: EvictionOutcome::Failed { left, .. }, .. } => ledger.release(left),
             Input::EvictionEnded { .. }
             | Input::VolumesWritten { .. }
+            | Input::ClaimsWritten { .. }
             | Input::ExtenderAnswered { .. }
             | Input::ExtenderRecovered => {}
         }
@@ -386,7 +387,10 @@ fn a_node_recreated_under_its_name_takes_no_proposal_made_for_the_old_one_63262(
     let Some(PodState::Pending(pending)) = ledger.pod("p").cloned() else { panic!("pending") };
     let crate::cycle::Decision::Place(proposal) = scheduler.decide(&ledger, &pending) else { panic!("fits") };
     ledger.apply_node(&Node { uid: "another".into(), ..node("a", 100, GIB, 10) });
-    assert_eq!(ledger.commit(&proposal, |_| Some(proposal.volumes.clone())), Err(crate::ledger::Conflict::NodeDeleted));
+    assert_eq!(
+        ledger.commit(&proposal, |_| Some((proposal.volumes.clone(), proposal.claims.clone()))),
+        Err(crate::ledger::Conflict::NodeDeleted)
+    );
 }
 
 /// Decides for the pod `uid` without committing, as a worker does under the read lock.

@@ -159,7 +159,9 @@ fn a_pod_is_assumed_once_and_forgotten_once_26043() {
     let Some(PodState::Pending(pending)) = ledger.pod("p").cloned() else { panic!("it waits") };
     let mut scheduler = Scheduler::new(Arc::new(CompiledProfile::default_preset("test")), 1);
     let Decision::Place(proposal) = scheduler.decide(&ledger, &pending) else { panic!("it fits") };
-    let commit = |ledger: &mut Ledger| ledger.commit(&proposal, |_| Some(proposal.volumes.clone())).map(|_| ());
+    let commit = |ledger: &mut Ledger| {
+        ledger.commit(&proposal, |_| Some((proposal.volumes.clone(), proposal.claims.clone()))).map(|_| ())
+    };
     assert_eq!(commit(&mut ledger), Ok(()));
     assert_eq!(commit(&mut ledger), Err(Conflict::PodChanged));
     assert_eq!(ledger.pods_on(proposal.node).len(), 1);

@@ -76,7 +76,13 @@ impl Bench {
                     Effect::BindVolumes(VolumeRequest { attempt, node, writes, .. }) => {
                         self.writes.push((worker, attempt, node, writes));
                     }
-                    Effect::Evict(_) | Effect::AskExtender(_) => panic!("no pod here has victims or extenders"),
+                    Effect::Evict(_)
+                    | Effect::AskExtender(_)
+                    | Effect::ReserveClaims(_)
+                    | Effect::Unreserve(_)
+                    | Effect::Deallocate(_) => {
+                        panic!("no pod here has victims, extenders or devices")
+                    }
                     Effect::Nominate(NominateRequest { pod, node }) => {
                         self.nominated.push((pod.key.name.to_string(), node.map(|node| node.to_string())));
                     }

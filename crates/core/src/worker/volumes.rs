@@ -1,29 +1,43 @@
 //! Decided pods whose claims are still to be bound: after the commit, before the bind.
 //!
 //! ```text
-//!  commit ─▶ writing ── written ──▶ waiting ── all claims seen bound ──▶ bind
-//!               └── refused ───────────┴── timeout, claim or volume deleted, not usable ──▶ undone, error backoff
+//!  commit ─▶ reserving ─▶ writing ── written ──▶ waiting ── all claims seen bound, devices ready ──▶ bind
+//!               └────────────┴── refused ───────────┴── timeout, claim or volume deleted, not usable ──▶ undone, error backoff
 //! ```
+//!
+//! ResourceClaims are allocated and reserved before volumes are written; upstream does both side by side.
 //!
 //! Nothing is polled: the change log says when to look again, and the timeout is a timer.
 
 use super::attempt::look_on;
 use super::measures::Part;
 use super::{Step, Worker};
-use crate::io::{AttemptId, Effect, NominateRequest, NominatedNode, VolumeRequest, VolumesOutcome};
+use crate::io::{
+    AttemptId, ClaimRequest, ClaimsOutcome, Effect, NominateRequest, NominatedNode, UnreserveRequest, VolumeRequest,
+    VolumesOutcome,
+};
 use crate::ledger::{Change, Ledger, LedgerAccess, NodeAspects, PodState};
 use crate::limits::WORK_PER_CLAIM;
-use crate::model::{Pod, Str, Time, VolumeWrites};
+use crate::model::{ClaimKey, ClaimWrite, Pod, Str, Time, VolumeWrites};
+use crate::plugins::dynamic_resources::{Readiness, readiness};
 use crate::plugins::volume_binding::{Progress, progress};
 use crate::queue::Ticket;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The beginning of upstream's text for every failure here.
-const PLUGIN: &str = "running PreBind plugin \"VolumeBinding\": ";
+/// The beginnings of upstream's texts for failures here.
+const VOLUMES: &str = "running PreBind plugin \"VolumeBinding\": ";
+const CLAIMS: &str = "running PreBind plugin \"DynamicResources\": ";
 
-/// Reported for a pod whose assumption was undone.
-const PREEMPTED: &str = "binding volumes: preempted by a pod of higher priority before it was bound";
+/// Reported for a pod whose assumption was undone, after the plugin.
+const PREEMPTED: &str = "preempted by a pod of higher priority before it was bound";
+
+/// What a pod needs before it can be bound.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Needs {
+    pub(super) volumes: Arc<VolumeWrites>,
+    pub(super) claims: Option<Arc<[ClaimWrite]>>,
+}
 
 /// An attempt whose claims are being bound.
 #[derive(Debug)]
@@ -32,23 +46,48 @@ struct Preparing {
     node: Str,
     /// The node's epoch: see [`BindRequest`](crate::io::BindRequest).
     epoch: u64,
-    writes: Arc<VolumeWrites>,
+    needs: Needs,
     stage: Stage,
 }
 
 impl Preparing {
+    /// What is said of a pod whose assumption was undone.
+    fn preempted(&self) -> String {
+        if self.needs.claims.is_some() {
+            format!("{CLAIMS}{PREEMPTED}")
+        } else {
+            format!("{VOLUMES}binding volumes: {PREEMPTED}")
+        }
+    }
+
     /// What it takes at most to find out whether the wait ends.
     fn work(&self) -> usize {
-        1 + WORK_PER_CLAIM * (self.writes.bindings.len() + self.writes.provisions.len())
+        let Needs { volumes, claims } = &self.needs;
+        let claims = claims.as_ref().map_or(0, |claims| claims.len());
+        1 + WORK_PER_CLAIM * (volumes.bindings.len() + volumes.provisions.len() + claims)
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// The writes are on their way.
-    Writing,
-    /// They are done, or there was none to make; it ends in failure at this time.
-    Waiting { until: Time, wrote: bool },
+    /// The writes to ResourceClaims are on their way.
+    Reserving,
+    /// The writes to volumes are on their way.
+    Writing { wrote: bool },
+    /// They are done, or there was none to make; it ends in failure at one of these times: that of volumes, that of devices.
+    Waiting { until: [Time; 2], wrote: bool },
+}
+
+impl Stage {
+    #[cfg(test)]
+    const fn is_writing(self) -> bool {
+        matches!(self, Self::Reserving | Self::Writing { .. })
+    }
+
+    /// Whether something was written, so that the nomination, which goes before it, is written too.
+    const fn has_written(self) -> bool {
+        matches!(self, Self::Writing { wrote: true } | Self::Waiting { wrote: true, .. })
+    }
 }
 
 /// The attempts of a worker whose claims are being bound.
@@ -69,19 +108,19 @@ impl VolumeWaits {
     /// Those whose writes are on their way; the others only wait.
     #[cfg(test)]
     pub(super) fn writing(&self) -> impl Iterator<Item = AttemptId> {
-        self.attempts.iter().filter(|(_, one)| one.stage == Stage::Writing).map(|(id, _)| *id)
+        self.attempts.iter().filter(|(_, one)| one.stage.is_writing()).map(|(id, _)| *id)
     }
 
-    /// The writes of an attempt are done.
-    fn wrote(&mut self, id: AttemptId, until: Time) {
+    /// The writes of an attempt are done, if there were any to make.
+    fn wait(&mut self, id: AttemptId, until: [Time; 2], wrote: bool) {
         let Some(one) = self.attempts.get_mut(&id) else { return };
-        one.stage = Stage::Waiting { until, wrote: true };
+        one.stage = Stage::Waiting { until, wrote };
         self.dirty = true;
     }
 
     /// The pod that a write is under way for.
-    fn written_for(&self, id: AttemptId) -> Option<&Arc<Pod>> {
-        self.attempts.get(&id).filter(|one| one.stage == Stage::Writing).map(|one| one.ticket.pod())
+    fn written_for(&self, id: AttemptId, is_stage: fn(Stage) -> bool) -> Option<&Arc<Pod>> {
+        self.attempts.get(&id).filter(|one| is_stage(one.stage)).map(|one| one.ticket.pod())
     }
 
     pub(super) fn pods(&self) -> impl Iterator<Item = &Arc<Pod>> {
@@ -94,10 +133,22 @@ impl VolumeWaits {
 
     pub(super) fn next_timeout(&self) -> Option<Time> {
         let until = |one: &Preparing| match one.stage {
-            Stage::Waiting { until, .. } => Some(until),
-            Stage::Writing => None,
+            Stage::Waiting { until: [volumes, devices], .. } => Some(volumes.min(devices)),
+            Stage::Reserving | Stage::Writing { .. } => None,
         };
         self.attempts.values().filter_map(until).min()
+    }
+
+    /// Of what is done by its time, only the other is waited for.
+    fn pass(&mut self, now: Time) {
+        for one in self.attempts.values_mut() {
+            if let Stage::Waiting { until: [volumes, devices], .. } = &mut one.stage {
+                let last = (*volumes).max(*devices);
+                for until in [volumes, devices] {
+                    *until = if *until <= now { last } else { *until };
+                }
+            }
+        }
     }
 
     /// Notes what may move one of them.
@@ -106,6 +157,7 @@ impl VolumeWaits {
             // The assumption of one of them may have been undone.
             Change::PodPending { is_new: true, .. }
             | Change::Volume(_)
+            | Change::Device(_)
             | Change::PodDeleted { .. }
             | Change::BoundElsewhere { .. }
             | Change::Confirmed
@@ -126,35 +178,49 @@ impl Worker {
     }
 
     /// Parks an attempt until its claims are bound, and asks for the writes that this takes.
-    pub(super) fn prepare_volumes<L>(
+    pub(super) fn prepare<L>(
         &mut self,
         step: &mut Step<'_, L>,
         ticket: Ticket,
         (node, epoch): (Str, u64),
-        writes: Arc<VolumeWrites>,
+        needs: Needs,
     ) {
         let id = self.next_attempt();
         let pod = ticket.pod().clone();
         self.popped.insert(pod.uid.clone());
         step.effects.push(Effect::Nominate(NominateRequest { pod: pod.clone(), node: Some(node.clone()) }));
-        let stage = if writes.any_needed() {
+        let claims: Vec<ClaimWrite> =
+            needs.claims.iter().flat_map(|claims| claims.iter()).filter(|write| write.needed).cloned().collect();
+        self.volumes.attempts.insert(id, Preparing { ticket, node, epoch, needs, stage: Stage::Reserving });
+        if claims.is_empty() {
+            return self.write_volumes(step, id, false);
+        }
+        self.window.begin(id, step.now, &pod.key.namespace);
+        step.effects.push(Effect::ReserveClaims(ClaimRequest { attempt: id, pod, writes: claims.into() }));
+    }
+
+    /// Asks for the writes to volumes, if there are any to make. `wrote`: something was written before.
+    fn write_volumes<L>(&mut self, step: &mut Step<'_, L>, id: AttemptId, wrote: bool) {
+        let Some(one) = self.volumes.attempts.get_mut(&id) else { return };
+        let (pod, writes) = (one.ticket.pod().clone(), &one.needs.volumes);
+        if writes.any_needed() {
             let needed = VolumeWrites {
                 bindings: writes.bindings.iter().filter(|write| write.needed).cloned().collect(),
                 provisions: writes.provisions.iter().filter(|write| write.needed).cloned().collect(),
             };
+            one.stage = Stage::Writing { wrote };
             self.window.begin(id, step.now, &pod.key.namespace);
-            let request = VolumeRequest { attempt: id, pod, node: node.clone(), writes: needed };
+            let request = VolumeRequest { attempt: id, pod, node: one.node.clone(), writes: needed };
             step.effects.push(Effect::BindVolumes(request));
-            Stage::Writing
         } else {
-            self.volumes.dirty = true;
-            Stage::Waiting { until: self.wait_until(step.now, ticket.pod()), wrote: false }
-        };
-        self.volumes.attempts.insert(id, Preparing { ticket, node, epoch, writes, stage });
+            let until = self.wait_until(step.now, &pod);
+            self.volumes.wait(id, until, wrote);
+        }
     }
 
-    fn wait_until(&self, now: Time, pod: &Pod) -> Time {
-        now + self.profile_of(pod).bind_timeout
+    fn wait_until(&self, now: Time, pod: &Pod) -> [Time; 2] {
+        let profile = self.profile_of(pod);
+        [now + profile.bind_timeout, now + profile.devices_timeout]
     }
 
     pub(super) fn volumes_written(
@@ -163,11 +229,29 @@ impl Worker {
         id: AttemptId,
         outcome: VolumesOutcome,
     ) {
-        let Some(pod) = self.volumes.written_for(id).cloned() else { return };
+        let is_writing = |stage| matches!(stage, Stage::Writing { .. });
+        let Some(pod) = self.volumes.written_for(id, is_writing).cloned() else { return };
         self.window.end(id);
         match outcome {
-            VolumesOutcome::Written => self.volumes.wrote(id, self.wait_until(step.now, &pod)),
-            VolumesOutcome::Failed { message, .. } => self.volumes_failed(step, id, &message),
+            VolumesOutcome::Written => self.volumes.wait(id, self.wait_until(step.now, &pod), true),
+            VolumesOutcome::Failed { message, .. } => self.preparing_failed(step, id, &format!("{VOLUMES}{message}")),
+        }
+    }
+
+    /// The ledger knows the outcome already.
+    pub(super) fn claims_written(
+        &mut self,
+        step: &mut Step<'_, impl LedgerAccess>,
+        id: AttemptId,
+        outcome: &ClaimsOutcome,
+    ) {
+        if self.volumes.written_for(id, |stage| stage == Stage::Reserving).is_none() {
+            return;
+        }
+        self.window.end(id);
+        match &outcome.failure {
+            None => self.write_volumes(step, id, true),
+            Some(failure) => self.preparing_failed(step, id, &format!("{CLAIMS}{}", failure.message)),
         }
     }
 
@@ -183,10 +267,13 @@ impl Worker {
         if !std::mem::take(&mut self.volumes.dirty) && !due {
             return;
         }
-        for (id, ending) in self.endings(step) {
+        let endings = self.endings(step);
+        self.volumes.pass(step.now);
+        for (id, ending) in endings {
             match ending {
                 Ending::Bind => self.volumes_bound(step, id),
-                Ending::Fail(text) => self.volumes_failed(step, id, &text),
+                Ending::Fail(text) => self.preparing_failed(step, id, &text),
+                Ending::Late(claim) => self.devices_late(step, id, &claim),
                 Ending::PodDeleted => {
                     if let Some(one) = self.take_preparing(id) {
                         step.ledger.write(|ledger| ledger.forget(&one.ticket.pod().uid));
@@ -217,22 +304,32 @@ impl Worker {
     fn volumes_bound(&mut self, step: &mut Step<'_, impl LedgerAccess>, id: AttemptId) {
         let Some(uid) = self.volumes.attempts.get(&id).map(|one| one.ticket.pod().uid.clone()) else { return };
         if !step.ledger.write(|ledger| ledger.begin_bind(&uid)) {
-            return self.volumes_failed(step, id, PREEMPTED);
+            let text = self.volumes.attempts.get(&id).map(Preparing::preempted).unwrap_or_default();
+            return self.preparing_failed(step, id, &text);
         }
         if let Some(mut one) = self.volumes.attempts.remove(&id) {
             self.measures.part(Part::PreBind, step.now.since(one.ticket.part_began()));
             one.ticket.end_part(step.now);
-            self.ask_to_bind(step, id, one.ticket, (one.node, one.epoch));
+            self.ask_to_bind(step, id, one.ticket, (one.node, one.epoch), one.needs.claims);
         }
+    }
+
+    /// The claim is available on no node from now on, so that PostFilter frees it, and the pod gets other devices.
+    fn devices_late(&mut self, step: &mut Step<'_, impl LedgerAccess>, id: AttemptId, claim: &ClaimKey) {
+        let claims = self.volumes.attempts.get(&id).and_then(|one| one.needs.claims.clone());
+        if let Some(write) = claims.iter().flat_map(|claims| claims.iter()).find(|write| write.key == *claim) {
+            step.ledger.write(|ledger| ledger.devices_are_late(claim, &write.uid));
+        }
+        self.preparing_failed(step, id, &format!("{CLAIMS}device binding timeout: claim={}", claim.name));
     }
 
     /// Undoes the whole assumption, since the pod will not be bound, and lets it back off. Writes that landed stay, as
     /// upstream.
-    fn volumes_failed(&mut self, step: &mut Step<'_, impl LedgerAccess>, id: AttemptId, text: &str) {
+    fn preparing_failed(&mut self, step: &mut Step<'_, impl LedgerAccess>, id: AttemptId, text: &str) {
         let Some(one) = self.take_preparing(id) else { return };
         self.measures.part(Part::PreBindFailed, step.now.since(one.ticket.part_began()));
         // One writer ends the nomination: two would race at the API server.
-        let nomination = if matches!(one.stage, Stage::Waiting { wrote: true, .. }) {
+        let nomination = if one.stage.has_written() {
             // The nomination is written already: the refusal clears it in the same patch.
             NominatedNode::Clear
         } else {
@@ -241,7 +338,8 @@ impl Worker {
             NominatedNode::Keep
         };
         step.ledger.write(|ledger| ledger.give_up(&one.ticket.pod().uid));
-        self.bind_failed(step, one.ticket, &format!("{PLUGIN}{text}"), nomination);
+        unreserve(step, one.ticket.pod(), one.needs.claims.as_deref());
+        self.bind_failed(step, one.ticket, text, nomination);
     }
 
     /// Takes the attempt back as if it had never been made.
@@ -249,6 +347,7 @@ impl Worker {
         let Some(one) = self.take_preparing(id) else { return };
         step.effects.push(Effect::Nominate(NominateRequest { pod: one.ticket.pod().clone(), node: None }));
         step.ledger.write(|ledger| ledger.forget(&one.ticket.pod().uid));
+        unreserve(step, one.ticket.pod(), one.needs.claims.as_deref());
         self.requeue(step, one.ticket);
     }
 
@@ -264,6 +363,8 @@ impl Worker {
 enum Ending {
     Bind,
     Fail(String),
+    /// The devices of this claim are not ready in time.
+    Late(ClaimKey),
     /// The pod is deleted, terminating, or bound by someone else: nothing is left to do.
     PodDeleted,
 }
@@ -272,16 +373,30 @@ enum Ending {
 fn ending(ledger: &Ledger, one: &Preparing, now: Time) -> Option<Ending> {
     match ledger.pod(&one.ticket.pod().uid) {
         Some(PodState::Assumed { pod, .. }) if !pod.deleting => {}
-        Some(PodState::Pending(pod)) if !pod.deleting => return Some(Ending::Fail(PREEMPTED.to_owned())),
+        Some(PodState::Pending(pod)) if !pod.deleting => return Some(Ending::Fail(one.preempted())),
         _ => return Some(Ending::PodDeleted),
     }
     let Stage::Waiting { until, .. } = one.stage else { return None };
-    match progress(ledger, &one.writes, &one.node) {
-        Progress::Bound => Some(Ending::Bind),
-        Progress::Failed(text) => Some(Ending::Fail(format!("binding volumes: {text}"))),
-        Progress::Waiting if now >= until => {
-            Some(Ending::Fail("binding volumes: context deadline exceeded".to_owned()))
+    let of_volumes = progress(ledger, &one.needs.volumes, &one.node);
+    let of_claims = readiness(ledger.devices(), one.needs.claims.as_deref().unwrap_or_default());
+    let [volumes_late, devices_late] = until.map(|until| now >= until);
+    match (of_volumes, of_claims) {
+        (Progress::Failed(text), _) => Some(Ending::Fail(format!("{VOLUMES}binding volumes: {text}"))),
+        (_, Readiness::Failed(text)) => Some(Ending::Fail(format!("{CLAIMS}{text}"))),
+        (Progress::Waiting, _) if volumes_late => {
+            Some(Ending::Fail(format!("{VOLUMES}binding volumes: context deadline exceeded")))
         }
-        Progress::Waiting => None,
+        (_, Readiness::Waiting(claim)) if devices_late => Some(Ending::Late(claim)),
+        (Progress::Bound, Readiness::Ready) => Some(Ending::Bind),
+        (Progress::Waiting, _) | (_, Readiness::Waiting(_)) => None,
+    }
+}
+
+/// Gives back the reservations of claims for a pod that is not bound after all: upstream's Unreserve. What is allocated stays so.
+pub(super) fn unreserve(step: &mut Step<'_, impl LedgerAccess>, pod: &Arc<Pod>, claims: Option<&[ClaimWrite]>) {
+    let Some(claims) = claims else { return };
+    let claims = step.ledger.write(|ledger| ledger.unreserve_claims(&pod.uid, claims));
+    if !claims.is_empty() {
+        step.effects.push(Effect::Unreserve(UnreserveRequest { pod: pod.clone(), claims }));
     }
 }

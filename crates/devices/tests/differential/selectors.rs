@@ -20,7 +20,7 @@ pub(crate) const NO_BOOL: &str = "1";
 pub(crate) struct Few;
 
 impl Select for Few {
-    fn selects(&mut self, expression: &Str, device: &Device<'_>) -> Result<bool, SelectError> {
+    fn selects(&mut self, expression: &Str, device: &Device<'_>, _: &mut u64) -> Result<bool, SelectError> {
         let attribute = |id: &str| {
             let found = find(device.attributes, device.driver, id);
             found.ok_or_else(|| SelectError::Runtime(format!("no such key: {id}")))

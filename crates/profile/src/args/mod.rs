@@ -45,13 +45,13 @@ pub(super) fn overlay(spec: &api::SchedulerProfileSpec, profile: &mut CompiledPr
         }
         profile.bind_timeout = binding.bind_timeout.get();
     }
-    // Nothing reads the arguments of DynamicResources while pods with resource claims are held.
-    if let Some(resources) = &args.dynamic_resources
-        && resources.binding_timeout.get() < Duration::from_secs(1)
-    {
-        let field = "spec.pluginArgs.dynamicResources.bindingTimeout";
-        let message = format!("{} is too short", resources.binding_timeout);
-        return Err(CompileError::args(field, message, "use at least 1s, such as 10m"));
+    if let Some(resources) = &args.dynamic_resources {
+        profile.devices_timeout = resources.binding_timeout.get();
+        if profile.devices_timeout < Duration::from_secs(1) {
+            let field = "spec.pluginArgs.dynamicResources.bindingTimeout";
+            let message = format!("{} is too short", resources.binding_timeout);
+            return Err(CompileError::args(field, message, "use at least 1s, such as 10m"));
+        }
     }
     legacy::overlay(args, &mut profile.legacy)
 }

@@ -26,7 +26,7 @@ fn losses(policy: Value) -> Vec<String> {
 }
 
 /// Filters that run with every Policy.
-const ALWAYS: [&str; 2] = ["NodeUnschedulable", "TaintToleration"];
+const ALWAYS: [&str; 3] = ["NodeUnschedulable", "TaintToleration", "DynamicResources"];
 
 #[test]
 fn every_predicate_has_its_filters() {
@@ -121,7 +121,7 @@ fn label_arguments_of_predicates_are_gathered() {
         {"name": "NotOld", "argument": {"labelsPresence": {"labels": ["old", "retiring"], "presence": false}}}]});
     assert_eq!(
         filters(policy.clone()),
-        ["NodeUnschedulable", "TaintToleration", "CheckNodeLabelPresence", "CheckServiceAffinity"]
+        ["NodeUnschedulable", "TaintToleration", "DynamicResources", "CheckNodeLabelPresence", "CheckServiceAffinity"]
     );
     let legacy = compiled(policy).legacy;
     let keys = |keys: &[berth_core::model::Str]| keys.iter().map(ToString::to_string).collect::<Vec<_>>();
@@ -276,7 +276,8 @@ fn the_policy_of_the_tutorials_converts_without_loss() {
             "NodeAffinity",
             "NodePorts",
             "NodeResourcesFit",
-            "VolumeRestrictions"
+            "VolumeRestrictions",
+            "DynamicResources"
         ]
     );
     let scores: Vec<(ScoreName, Option<i32>)> = profile.spec.scores.iter().map(|s| (s.name, s.weight)).collect();

@@ -37,8 +37,9 @@ const PREDICATES: &[(&str, &[FilterName])] = &[
     ("EvenPodsSpread", &[F::PodTopologySpread]),
 ];
 
-/// Filters that run with every Policy, as in every kube-scheduler since 1.12.
-const ALWAYS: [FilterName; 2] = [F::NodeUnschedulable, F::TaintToleration];
+/// Filters that run with every Policy, as in every kube-scheduler since 1.12; and one that is younger than Policies: without it, pods with
+/// resource claims would be bound without their devices.
+const ALWAYS: [FilterName; 3] = [F::NodeUnschedulable, F::TaintToleration, F::DynamicResources];
 
 /// Reads the predicates of a Policy. Without the field the default filters run; with an empty list [`ALWAYS`] alone.
 pub(super) fn read(fields: &Fields<'_>, out: &mut Draft) -> Result<(), ImportError> {

@@ -262,7 +262,7 @@ impl Scheduler {
         let mut bonuses = Vec::with_capacity(state.left.len());
         for left in state.left.iter().filter(|left| is_there(cx, left)) {
             let own = class.rows.verdict_within(cx, &class.resolved, left.node, work).ok_or(Stop::Unfinished)?;
-            checks.judge_volumes(left.node, own, work)?;
+            checks.judge_costly(left.node, own, work)?;
             if checks.judge(left.node, || own).fits() {
                 self.feasible.push((left.node, class.rows.fixed(left.node)));
                 bonuses.push(left.bonus);

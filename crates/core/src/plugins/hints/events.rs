@@ -1,8 +1,8 @@
 //! The hints read the other way: for the plugins that refused a pod, the events that let it be tried again.
 
-use crate::ledger::{Change, MatchClass, NodeAspects, NodeId, VolumeChange};
-use crate::model::{HostPort, Labels, PluginSet, Protocol, Requests, Usage};
-use crate::plugins::{claim_matters_to, helped_by};
+use crate::ledger::{Change, DeviceChange, MatchClass, NodeAspects, NodeId, VolumeChange};
+use crate::model::{ClaimKey, HostPort, Labels, Plugin, PluginSet, Protocol, Requests, Usage};
+use crate::plugins::helped::{claim_matters_to, helped_by};
 use std::sync::Arc;
 
 /// Declares the events once, in the order of messages: name, and what happens as half a sentence.
@@ -45,6 +45,10 @@ wake_events! {
     CsiNode: "a CSINode appears, goes or can attach more";
     Capacity: "a CSIStorageCapacity reports more capacity";
     Detached: "a volume is detached";
+    ResourceClaim: "a ResourceClaim of the pod appears or changes";
+    DevicesFreed: "a ResourceClaim gives devices back";
+    Slice: "a ResourceSlice appears or changes";
+    DeviceClass: "a DeviceClass appears or changes";
 }
 
 impl WakeEvent {
@@ -75,7 +79,7 @@ impl WakeEvent {
             Self::NodeDeclared => of_node(NodeAspects::DECLARED),
             Self::Namespace => vec![Change::Namespace { name: "".into() }],
             Self::Workload => vec![Change::Workload],
-            Self::Claim => Vec::new(),
+            Self::Claim | Self::ResourceClaim => Vec::new(),
             Self::Volume => volumes(&[VolumeChange::VolumeAdded, VolumeChange::VolumeUpdated { zones: true }]),
             Self::Class => {
                 volumes(&[VolumeChange::ClassAdded { waits: true }, VolumeChange::ClassUpdated { topologies: true }])
@@ -87,6 +91,12 @@ impl WakeEvent {
             ]),
             Self::Capacity => volumes(&[VolumeChange::CapacityGrew]),
             Self::Detached => volumes(&[VolumeChange::Detached]),
+            Self::DevicesFreed => {
+                let key = ClaimKey { namespace: "".into(), name: "".into() };
+                vec![Change::Device(DeviceChange::Claim { key, freed: true })]
+            }
+            Self::Slice => vec![Change::Device(DeviceChange::Slice)],
+            Self::DeviceClass => vec![Change::DeviceClass],
         }
     }
 }
@@ -107,6 +117,7 @@ fn match_class() -> Arc<MatchClass> {
 pub fn wake_events(rejectors: PluginSet) -> Vec<WakeEvent> {
     let helps = |event: &WakeEvent| match event {
         WakeEvent::Claim => claim_matters_to(rejectors),
+        WakeEvent::ResourceClaim => rejectors.has(Plugin::DynamicResources),
         // Listed only where the ports make the difference.
         WakeEvent::PodWithPortsLeaves => {
             is_helped(WakeEvent::PodWithPortsLeaves, rejectors) && !is_helped(WakeEvent::PodLeaves, rejectors)

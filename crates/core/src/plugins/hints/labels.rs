@@ -1,4 +1,4 @@
-use crate::ledger::{Change, NodeAspects, VolumeChange};
+use crate::ledger::{Change, DeviceChange, NodeAspects, VolumeChange};
 use crate::model::QueueEvent;
 
 /// The kind of a change, as metrics name it.
@@ -10,6 +10,9 @@ pub(super) const fn label(change: &Change) -> QueueEvent {
         Change::Regrouped { .. } => QueueEvent::PlacedPodLabel,
         Change::Node { aspects, .. } => of_node(*aspects),
         Change::Volume(change) => of_volume(change),
+        Change::DeviceClass => QueueEvent::DeviceClassUpdate,
+        Change::Device(DeviceChange::Claim { .. }) => QueueEvent::ResourceClaimUpdate,
+        Change::Device(_) => QueueEvent::ResourceSliceUpdate,
         // Upstream has no such events: Services, namespaces, budgets and what is ours alone.
         _ => QueueEvent::ForceActivate,
     }

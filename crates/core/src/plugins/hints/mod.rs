@@ -1,6 +1,6 @@
 //! Queueing hints: whether a change may help a pod that a plugin refused, after upstream's QueueingHintFn of each plugin.
 //!
-//! Mostly the kind of change decides (`helped_by`, in the registry). Pods are placed, deleted and relabelled all the time, so
+//! Mostly the kind of change decides (`helped`). Pods are placed, deleted and relabelled all the time, so
 //! for the plugins that match other pods' labels or terms each such [`Movement`] is compared with the pod that waits. A wake-up too
 //! many costs one attempt, a missed one strands a pod until the sweep: in doubt, wake.
 
@@ -12,8 +12,8 @@ mod tests;
 pub use events::{WakeEvent, wake_events};
 
 use super::context::{Stop, Work, work_of};
+use super::helped::{ROW_FILTERS, helped_by};
 use super::inter_pod_affinity::cost_of_terms;
-use super::{ROW_FILTERS, helped_by};
 use crate::ledger::{Change, Ledger, MatchClass, NodeId};
 use crate::limits::{HINT_MATCH_CLASSES, HINT_ROWS, HINT_WORK, WORK_PER_HOLD};
 use crate::model::{AffinityTerm, Plugin, PluginSet, PodShape, QueueEvent};

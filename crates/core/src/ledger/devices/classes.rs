@@ -1,4 +1,3 @@
-use super::{Change, Ledger};
 use crate::model::{DeviceClass, Str};
 use rustc_hash::FxHashMap;
 
@@ -26,7 +25,7 @@ impl DeviceClasses {
     }
 
     /// Says whether that changed anything.
-    fn insert(&mut self, class: DeviceClass) -> bool {
+    pub(super) fn insert(&mut self, class: DeviceClass) -> bool {
         if self.by_name.get(&class.name) == Some(&class.extended_resource) {
             return false;
         }
@@ -39,7 +38,7 @@ impl DeviceClasses {
     }
 
     /// Says whether the class was there.
-    fn remove(&mut self, name: &str) -> bool {
+    pub(super) fn remove(&mut self, name: &str) -> bool {
         let Some(resource) = self.by_name.remove(name) else { return false };
         if let Some(resource) = resource
             && let Some(count) = self.named_by.get_mut(&resource)
@@ -53,30 +52,14 @@ impl DeviceClasses {
     }
 }
 
-impl Ledger {
-    pub fn device_classes(&self) -> &DeviceClasses {
-        &self.device_classes
-    }
-
-    pub fn apply_device_class(&mut self, class: DeviceClass) {
-        if self.device_classes.insert(class) {
-            self.record(None, Change::DeviceClass);
-        }
-    }
-
-    pub fn delete_device_class(&mut self, name: &str) {
-        if self.device_classes.remove(name) {
-            self.record(None, Change::DeviceClass);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ledger::Ledger;
+    use std::sync::Arc;
 
     fn class(name: &str, resource: Option<&str>) -> DeviceClass {
-        DeviceClass { name: name.into(), extended_resource: resource.map(Into::into) }
+        DeviceClass { name: name.into(), extended_resource: resource.map(Into::into), spec: Arc::default() }
     }
 
     #[test]

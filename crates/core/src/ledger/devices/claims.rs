@@ -1,0 +1,296 @@
+//! What is seen of each claim, what was written since, and what is being written: after `assumecache` and `inFlightAllocations` of
+//! upstream's `dra_manager.go`.
+//!
+//! ```text
+//!   commit ─▶ in flight ── written ──▶ written ── seen at that version or later ──▶ seen
+//!                  └── refused, never sent ──▶ (free again)
+//! ```
+//!
+//! Upstream ends what is in flight with the attempt, whatever became of the write. Here only evidence ends it: a definite answer, or
+//! the claim as it is seen.
+
+use super::{DeviceChange, DeviceTable};
+use crate::io::{ClaimsOutcome, WrittenClaim};
+use crate::ledger::keyed::KeyedMap;
+use crate::ledger::{Change, Ledger};
+use crate::model::{ClaimAllocation, ClaimKey, ClaimWrite, Pod, ResourceClaim, Str};
+use berth_devices::model::AllocationResult;
+use std::sync::Arc;
+
+/// What was decided for a pod's claims on the node chosen for it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ClaimPlan {
+    /// All claims of the pod in its order, each once: its uid, and what it gets if it is to be allocated.
+    pub claims: Vec<(ClaimKey, Str, Option<Arc<AllocationResult>>)>,
+}
+
+impl ClaimPlan {
+    pub fn is_empty(&self) -> bool {
+        self.claims.is_empty()
+    }
+}
+
+/// An allocation that is decided and about to be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct InFlight {
+    allocation: Arc<AllocationResult>,
+    /// The uid of the pod that it was decided for.
+    pod: Str,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Claim {
+    seen: Arc<ResourceClaim>,
+    /// What was written since, until a version is seen that is as new.
+    written: Option<Arc<ResourceClaim>>,
+    in_flight: Option<InFlight>,
+    /// The uids of pods whose reservations are being given back: they must reserve it anew, whatever is seen meanwhile.
+    giving_back: Vec<Str>,
+    /// Whether its devices did not get ready in time: it is available nowhere until it is allocated anew.
+    is_late: bool,
+}
+
+impl Claim {
+    /// The newest that is known.
+    fn now(&self) -> &Arc<ResourceClaim> {
+        self.written.as_ref().unwrap_or(&self.seen)
+    }
+
+    /// What it holds.
+    fn held(&self) -> Option<&AllocationResult> {
+        let allocated = self.now().allocation.as_ref().map(|allocation| &allocation.result);
+        allocated.or_else(|| self.in_flight.as_ref().map(|in_flight| &*in_flight.allocation))
+    }
+}
+
+/// Whether an object of version `seen` has everything that one of `written` has. Versions are numbers; of others nothing is known, and
+/// what is seen counts.
+fn is_as_new(seen: &str, written: &str) -> bool {
+    match (seen.parse::<u64>(), written.parse::<u64>()) {
+        (Ok(seen), Ok(written)) => seen >= written,
+        _ => true,
+    }
+}
+
+impl DeviceTable {
+    /// The newest that is known of the claim: as it is seen, or as we wrote it since.
+    pub fn claim(&self, key: &ClaimKey) -> Option<&Arc<ResourceClaim>> {
+        self.claims.get(key).map(Claim::now)
+    }
+
+    /// Whether an allocation of the claim is decided and may be on its way, for whichever pod.
+    pub fn is_in_flight(&self, key: &ClaimKey) -> bool {
+        self.claims.get(key).is_some_and(|claim| claim.in_flight.is_some())
+    }
+
+    /// Whether the pod's reservation of the claim is being given back.
+    fn is_giving_back(&self, key: &ClaimKey, pod: &str) -> bool {
+        self.claims.get(key).is_some_and(|claim| claim.giving_back.iter().any(|own| **own == *pod))
+    }
+
+    /// Whether the devices of the claim did not get ready in time: then it is available on no node until it is allocated anew.
+    pub fn is_late(&self, key: &ClaimKey) -> bool {
+        self.claims.get(key).is_some_and(|claim| claim.is_late)
+    }
+
+    /// Every claim as it is now, in no order.
+    pub fn claims(&self) -> impl Iterator<Item = &Arc<ResourceClaim>> {
+        self.claims.values().map(Claim::now)
+    }
+
+    /// The devices that claims hold, from nothing: what [`Self::allocated`] must be.
+    #[cfg(test)]
+    pub(super) fn allocated_anew(&self) -> berth_devices::state::AllocatedState {
+        let mut state = berth_devices::state::AllocatedState::default();
+        let mut keys: Vec<&ClaimKey> = self.claims.keys().collect();
+        keys.sort_unstable();
+        for held in keys.into_iter().filter_map(|key| self.claims[key].held()) {
+            state.allocate(held);
+        }
+        state
+    }
+}
+
+/// The claims while one of them changes.
+pub(in crate::ledger) struct ClaimsNow<'a>(&'a mut KeyedMap<ClaimKey, Claim>);
+
+impl ClaimsNow<'_> {
+    /// Whether this changes what is known.
+    pub(super) fn see(&mut self, object: ResourceClaim) -> bool {
+        let Some(claim) = self.0.get_mut(&object.key).filter(|claim| claim.seen.uid == object.uid) else {
+            let (key, seen) = (object.key.clone(), Arc::new(object));
+            self.0.insert(key, Claim { seen, written: None, in_flight: None, giving_back: Vec::new(), is_late: false });
+            return true;
+        };
+        let before = claim.now().clone();
+        if object.allocation.is_some() {
+            claim.in_flight = None;
+        }
+        if claim.written.as_ref().is_some_and(|own| is_as_new(&object.resource_version, &own.resource_version)) {
+            claim.written = None;
+            claim.giving_back.retain(|pod| object.is_reserved_for(pod));
+        }
+        let is_as_allocated = object.allocation.is_some() && object.allocation == claim.seen.allocation;
+        claim.is_late &= is_as_allocated;
+        claim.seen = Arc::new(object);
+        *claim.now() != before
+    }
+
+    pub(super) fn delete(&mut self, key: &ClaimKey) -> bool {
+        self.0.remove(key).is_some()
+    }
+
+    fn of(&mut self, key: &ClaimKey, uid: &str) -> Option<&mut Claim> {
+        self.0.get_mut(key).filter(|claim| *claim.seen.uid == *uid)
+    }
+
+    fn begin(&mut self, write: &ClaimWrite, pod: &Str) -> bool {
+        let (Some(claim), Some(allocation)) = (self.of(&write.key, &write.uid), &write.allocation) else {
+            return false;
+        };
+        claim.in_flight = Some(InFlight { allocation: allocation.clone(), pod: pod.clone() });
+        true
+    }
+
+    /// The claim is written, as far as it was asked for.
+    fn wrote(&mut self, written: &WrittenClaim, allocation: Option<&Arc<AllocationResult>>, pod: &Str) -> bool {
+        let Some(claim) = self.of(&written.key, &written.uid) else { return false };
+        claim.in_flight = claim.in_flight.take().filter(|in_flight| in_flight.pod != *pod);
+        claim.giving_back.retain(|own| own != pod);
+        if is_as_new(&claim.now().resource_version, &written.resource_version) {
+            // The watch was faster.
+            return true;
+        }
+        let mut now = ResourceClaim::clone(claim.now());
+        now.resource_version = written.resource_version.clone();
+        if now.allocation.is_none()
+            && let Some(result) = allocation
+        {
+            let result = AllocationResult::clone(result);
+            now.allocation = Some(Arc::new(ClaimAllocation { result, allocated_unix_us: None }));
+            now.has_finalizer = true;
+        }
+        if let Err(at) = now.reserved_for.binary_search(pod) {
+            now.reserved_for.insert(at, pod.clone());
+        }
+        claim.written = Some(Arc::new(now));
+        true
+    }
+
+    /// What was decided for the pod is not written.
+    fn end(&mut self, key: &ClaimKey, uid: &str, pod: &str) -> bool {
+        let Some(claim) = self.of(key, uid) else { return false };
+        let is_ours = claim.in_flight.as_ref().is_some_and(|in_flight| *in_flight.pod == *pod);
+        if is_ours {
+            claim.in_flight = None;
+        }
+        is_ours
+    }
+
+    /// The claim is reserved for the pod no more. Says whether it was.
+    fn unreserve(&mut self, key: &ClaimKey, uid: &str, pod: &str) -> bool {
+        let Some(claim) = self.of(key, uid) else { return false };
+        if !claim.now().is_reserved_for(pod) {
+            return false;
+        }
+        let mut now = ResourceClaim::clone(claim.now());
+        now.reserved_for.retain(|own| **own != *pod);
+        claim.written = Some(Arc::new(now));
+        if !claim.giving_back.iter().any(|own| **own == *pod) {
+            claim.giving_back.push(pod.into());
+        }
+        true
+    }
+
+    fn set_late(&mut self, key: &ClaimKey, uid: &str) -> bool {
+        self.of(key, uid).is_some_and(|claim| !std::mem::replace(&mut claim.is_late, true))
+    }
+}
+
+impl Ledger {
+    /// Changes one claim, and what it holds with it. `change` says whether it changed anything.
+    pub(super) fn change_claim(&mut self, key: &ClaimKey, change: impl FnOnce(&mut ClaimsNow<'_>) -> bool) {
+        let devices = &mut self.devices;
+        let before = devices.claims.get(key).cloned();
+        if !change(&mut ClaimsNow(&mut devices.claims)) {
+            return;
+        }
+        let (before, now) = (before.as_ref().and_then(Claim::held), devices.claims.get(key).and_then(Claim::held));
+        if before != now {
+            if let Some(held) = before {
+                devices.allocated.deallocate(held);
+            }
+            if let Some(held) = now {
+                devices.allocated.allocate(held);
+            }
+            devices.version += 1;
+        }
+        let freed = before.is_some() && before != now;
+        self.record(None, Change::Device(DeviceChange::Claim { key: key.clone(), freed }));
+    }
+
+    /// Whether all claims of the plan are there.
+    pub(in crate::ledger) fn has_claims_of(&self, plan: &ClaimPlan) -> bool {
+        plan.claims.iter().all(|(key, uid, _)| self.devices.claim(key).is_some_and(|claim| claim.uid == *uid))
+    }
+
+    /// Brings into force what was decided for the pod's claims, and gives what is to be written.
+    pub(in crate::ledger) fn assume_claims(&mut self, plan: &ClaimPlan, pod: &Pod) -> Arc<[ClaimWrite]> {
+        let write = |(key, uid, allocation): &(ClaimKey, Str, Option<Arc<AllocationResult>>)| {
+            let claim = self.devices.claim(key).filter(|claim| claim.uid == *uid)?;
+            Some(ClaimWrite {
+                key: key.clone(),
+                uid: uid.clone(),
+                resource_version: claim.resource_version.clone(),
+                has_finalizer: claim.has_finalizer,
+                allocation: allocation.clone(),
+                needed: allocation.is_some()
+                    || !claim.is_reserved_for(&pod.uid)
+                    || self.devices.is_giving_back(key, &pod.uid),
+            })
+        };
+        let writes: Arc<[ClaimWrite]> = plan.claims.iter().filter_map(write).collect();
+        for write in writes.iter().filter(|write| write.allocation.is_some()) {
+            self.change_claim(&write.key, |claims| claims.begin(write, &pod.uid));
+        }
+        writes
+    }
+
+    /// The writes to the claims of the pod `uid` ended.
+    ///
+    /// The runtime calls this before the worker hears of the outcome, and also if the worker has ended by then.
+    pub fn claims_written(&mut self, uid: &Str, writes: &[ClaimWrite], outcome: &ClaimsOutcome) {
+        for write in writes {
+            let written = outcome.written.iter().find(|written| written.key == write.key && written.uid == write.uid);
+            self.change_claim(&write.key, |claims| match written {
+                Some(written) => claims.wrote(written, write.allocation.as_ref(), uid),
+                None => claims.end(&write.key, &write.uid, uid),
+            });
+        }
+    }
+
+    /// Nothing was written of what was decided for the claims of the pod `uid`.
+    pub fn claims_never_written(&mut self, uid: &str, writes: &[ClaimWrite]) {
+        for write in writes {
+            self.change_claim(&write.key, |claims| claims.end(&write.key, &write.uid, uid));
+        }
+    }
+
+    /// The devices of the claim did not get ready in time.
+    pub fn devices_are_late(&mut self, key: &ClaimKey, uid: &str) {
+        self.change_claim(key, |claims| claims.set_late(key, uid));
+    }
+
+    /// The pod `uid` is not bound after all: it gives the reservations of its claims back. Returns those that it had.
+    pub fn unreserve_claims(&mut self, uid: &str, writes: &[ClaimWrite]) -> Vec<(ClaimKey, Str)> {
+        let mut had = Vec::new();
+        for write in writes {
+            self.change_claim(&write.key, |claims| {
+                let was_reserved = claims.unreserve(&write.key, &write.uid, uid);
+                had.extend(was_reserved.then(|| (write.key.clone(), write.uid.clone())));
+                was_reserved
+            });
+        }
+        had
+    }
+}

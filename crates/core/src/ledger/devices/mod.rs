@@ -1,0 +1,160 @@
+//! Dynamic resource allocation: ResourceClaims, ResourceSlices and DeviceClasses as they are seen, and what was decided for claims and is
+//! not seen yet. All workers share it, so that no device is given twice.
+//!
+//! ```text
+//!  claims   what is seen of each claim, what was written since, and what is being written
+//!  classes  which extended resources DeviceClasses stand for
+//! ```
+
+mod claims;
+mod classes;
+#[cfg(test)]
+mod tests;
+
+pub use claims::ClaimPlan;
+pub use classes::DeviceClasses;
+
+use super::{Change, Ledger, parts};
+use crate::ledger::keyed::{HashKey, KeyedMap};
+use crate::model::{ClaimKey, DeviceClass, ResourceClaim, Str};
+use berth_devices::Slices;
+use berth_devices::model::{DeviceClass as ClassSpec, ResourceSlice};
+use berth_devices::state::AllocatedState;
+use claims::Claim;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What changed of claims and devices, as far as a queueing hint may care.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DeviceChange {
+    Claim {
+        key: ClaimKey,
+        /// Whether devices that it held are free.
+        freed: bool,
+    },
+    /// A ResourceSlice was added or changed.
+    Slice,
+    /// A ResourceSlice was deleted: this helps nobody.
+    SliceDeleted,
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub struct DeviceTable {
+    claims: KeyedMap<ClaimKey, Claim>,
+    slices: Slices,
+    /// Which devices the claims hold, with what is being written.
+    allocated: AllocatedState,
+    classes: DeviceClasses,
+    specs: BTreeMap<Str, Arc<ClassSpec>>,
+    version: u64,
+    /// Why there are no claims to see; `None` where they are read.
+    unread: Option<Str>,
+}
+
+impl DeviceTable {
+    pub(super) fn new(key: &HashKey) -> Self {
+        Self {
+            claims: key.map(),
+            slices: Slices::default(),
+            allocated: AllocatedState::default(),
+            classes: DeviceClasses::default(),
+            specs: BTreeMap::new(),
+            version: 0,
+            unread: None,
+        }
+    }
+
+    /// Moves whenever anything here changes.
+    pub const fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Why ResourceClaims cannot be read, if so: the API server does not serve them, or not to us.
+    pub const fn unread(&self) -> Option<&Str> {
+        self.unread.as_ref()
+    }
+
+    pub const fn slices(&self) -> &Slices {
+        &self.slices
+    }
+
+    pub const fn allocated(&self) -> &AllocatedState {
+        &self.allocated
+    }
+
+    /// The DeviceClasses by name.
+    pub const fn classes(&self) -> &BTreeMap<Str, Arc<ClassSpec>> {
+        &self.specs
+    }
+}
+
+impl Ledger {
+    pub fn devices(&self) -> &DeviceTable {
+        &self.devices
+    }
+
+    pub fn device_classes(&self) -> &DeviceClasses {
+        &self.devices.classes
+    }
+
+    pub fn apply_device_class(&mut self, class: DeviceClass) {
+        let spec = class.spec.clone();
+        let devices = &mut self.devices;
+        let changes_spec = devices.specs.get(&class.name).is_none_or(|known| *known != spec);
+        if changes_spec {
+            devices.specs.insert(class.name.clone(), spec);
+        }
+        if devices.classes.insert(class) || changes_spec {
+            devices.version += 1;
+            self.record(None, Change::DeviceClass);
+        }
+    }
+
+    pub fn delete_device_class(&mut self, name: &str) {
+        let devices = &mut self.devices;
+        devices.specs.remove(name);
+        if devices.classes.remove(name) {
+            devices.version += 1;
+            self.record(None, Change::DeviceClass);
+        }
+    }
+
+    /// Says whether ResourceClaims are read, or why not: then pods that have some are held.
+    pub fn read_claims(&mut self, unread: Option<&str>) {
+        if self.devices.unread.as_deref() != unread {
+            self.devices.unread = unread.map(Into::into);
+            self.record(None, Change::DeviceClass);
+        }
+    }
+
+    pub fn apply_resource_slice(&mut self, slice: ResourceSlice) {
+        let devices = &mut self.devices;
+        let known = devices.slices.of_pool(&slice.id).iter().find(|known| known.name == slice.name);
+        if known.is_none_or(|known| **known != slice) {
+            devices.slices.apply(slice);
+            devices.version += 1;
+            self.record(None, Change::Device(DeviceChange::Slice));
+        }
+    }
+
+    pub fn delete_resource_slice(&mut self, name: &str) {
+        if self.devices.slices.delete(name) {
+            self.devices.version += 1;
+            self.record(None, Change::Device(DeviceChange::SliceDeleted));
+        }
+    }
+
+    /// A claim as it is seen: see [`DeviceTable::apply_claim`].
+    pub fn apply_resource_claim(&mut self, claim: ResourceClaim) {
+        let key = claim.key.clone();
+        self.change_claim(&key, |claims| claims.see(claim));
+    }
+
+    /// `identity` is `namespace/name`.
+    pub fn delete_resource_claim(&mut self, identity: &str) {
+        let (namespace, name) = parts(identity);
+        let key = ClaimKey { namespace: namespace.into(), name: name.into() };
+        self.change_claim(&key, |claims| claims.delete(&key));
+    }
+}

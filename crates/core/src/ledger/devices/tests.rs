@@ -1,0 +1,130 @@
+use super::*;
+use crate::device_testing::{allocated, claim, cluster, key, wanting};
+use crate::io::{ClaimsFailure, ClaimsOutcome, WrittenClaim};
+use crate::ledger::Change;
+use crate::model::{ClaimWrite, Pod};
+
+/// What `p` is given of the claim `c` on node `a`, brought into force.
+fn assumed(ledger: &mut Ledger, pod: &Pod) -> Arc<[ClaimWrite]> {
+    let result = allocated(claim("c", 1), "a", "0", &[]).allocation.expect("given").result.clone();
+    let plan = ClaimPlan { claims: vec![(key("c"), "uid-c".into(), Some(Arc::new(result)))] };
+    assert!(ledger.has_claims_of(&plan));
+    ledger.assume_claims(&plan, pod)
+}
+
+fn written(version: &str) -> ClaimsOutcome {
+    let claim = WrittenClaim { key: key("c"), uid: "uid-c".into(), resource_version: version.into() };
+    ClaimsOutcome { written: vec![claim], failure: None }
+}
+
+fn refused() -> ClaimsOutcome {
+    let failure = ClaimsFailure { code: Some(403), message: "no".into() };
+    ClaimsOutcome { written: Vec::new(), failure: Some(failure) }
+}
+
+/// Whether the device is taken, with a look at whether what is kept is what the claims make.
+fn is_taken(ledger: &Ledger) -> bool {
+    let devices = ledger.devices();
+    assert_eq!(*devices.allocated(), devices.allocated_anew());
+    *devices.allocated() != berth_devices::state::AllocatedState::default()
+}
+
+fn start() -> (Ledger, Pod) {
+    let mut ledger = cluster();
+    ledger.apply_resource_claim(claim("c", 1));
+    (ledger, wanting("p", &["c"]))
+}
+
+#[test]
+fn a_device_is_taken_from_the_commit_on_until_evidence_says_otherwise() {
+    let (mut ledger, pod) = start();
+    let writes = assumed(&mut ledger, &pod);
+    assert!(is_taken(&ledger) && ledger.devices().is_in_flight(&key("c")));
+    assert!(ledger.devices().claim(&key("c")).unwrap().allocation.is_none(), "it is not written yet");
+    // The finalizer is seen: this says nothing of the allocation.
+    ledger.apply_resource_claim(ResourceClaim { resource_version: "2".into(), has_finalizer: true, ..claim("c", 1) });
+    assert!(is_taken(&ledger) && ledger.devices().is_in_flight(&key("c")));
+    ledger.claims_written(&pod.uid, &writes, &written("3"));
+    assert!(is_taken(&ledger) && !ledger.devices().is_in_flight(&key("c")));
+    let now = ledger.devices().claim(&key("c")).unwrap().clone();
+    assert!(now.allocation.is_some() && now.is_reserved_for("p"));
+    // What is seen is older than what was written.
+    ledger.apply_resource_claim(ResourceClaim { resource_version: "2".into(), ..claim("c", 1) });
+    assert!(is_taken(&ledger));
+    ledger.apply_resource_claim(ResourceClaim { resource_version: "4".into(), ..claim("c", 1) });
+    assert!(!is_taken(&ledger), "somebody has taken it back");
+}
+
+#[test]
+fn a_refused_or_unsent_write_gives_the_device_back() {
+    for ended in [
+        |ledger: &mut Ledger, pod: &Pod, writes: &[ClaimWrite]| ledger.claims_written(&pod.uid, writes, &refused()),
+        |ledger: &mut Ledger, pod: &Pod, writes: &[ClaimWrite]| ledger.claims_never_written(&pod.uid, writes),
+    ] {
+        let (mut ledger, pod) = start();
+        let writes = assumed(&mut ledger, &pod);
+        let before = ledger.version();
+        ended(&mut ledger, &pod, &writes);
+        assert!(!is_taken(&ledger) && !ledger.devices().is_in_flight(&key("c")));
+        let changes: Vec<&Change> = ledger.log().since(before).unwrap().map(|(_, change)| change).collect();
+        assert!(matches!(changes[..], [Change::Device(DeviceChange::Claim { freed: true, .. })]), "{changes:?}");
+    }
+}
+
+#[test]
+fn the_watch_may_be_faster_than_the_answer() {
+    let (mut ledger, pod) = start();
+    let writes = assumed(&mut ledger, &pod);
+    ledger.apply_resource_claim(allocated(claim("c", 1), "a", "0", &["p"]));
+    assert!(is_taken(&ledger) && !ledger.devices().is_in_flight(&key("c")));
+    ledger.claims_written(&pod.uid, &writes, &written("5"));
+    assert!(is_taken(&ledger));
+    assert_eq!(&*ledger.devices().claim(&key("c")).unwrap().resource_version, "5");
+    ledger.delete_resource_claim("default/c");
+    assert!(!is_taken(&ledger));
+}
+
+#[test]
+fn a_claim_made_anew_under_the_name_has_nothing_of_the_old_one() {
+    let (mut ledger, pod) = start();
+    let writes = assumed(&mut ledger, &pod);
+    ledger.apply_resource_claim(ResourceClaim { uid: "new".into(), resource_version: "9".into(), ..claim("c", 1) });
+    assert!(!is_taken(&ledger));
+    ledger.claims_written(&pod.uid, &writes, &written("8"));
+    assert!(!is_taken(&ledger) && ledger.devices().claim(&key("c")).unwrap().reserved_for.is_empty());
+}
+
+#[test]
+fn a_reservation_that_is_given_back_is_gone_at_once_and_the_allocation_stays() {
+    let (mut ledger, pod) = start();
+    let writes = assumed(&mut ledger, &pod);
+    ledger.claims_written(&pod.uid, &writes, &written("3"));
+    assert_eq!(ledger.unreserve_claims(&pod.uid, &writes), [(key("c"), "uid-c".into())]);
+    assert_eq!(ledger.unreserve_claims(&pod.uid, &writes), []);
+    let now = ledger.devices().claim(&key("c")).unwrap().clone();
+    assert!(is_taken(&ledger) && now.allocation.is_some() && now.reserved_for.is_empty());
+}
+
+#[test]
+fn two_claims_of_one_device_hold_it_until_both_are_gone_141471() {
+    let mut ledger = cluster();
+    for name in ["c", "d"] {
+        ledger.apply_resource_claim(allocated(claim(name, 1), "a", "0", &[]));
+    }
+    ledger.delete_resource_claim("default/c");
+    assert!(is_taken(&ledger));
+    ledger.delete_resource_claim("default/d");
+    assert!(!is_taken(&ledger));
+}
+
+#[test]
+fn what_changes_nothing_is_no_change() {
+    let (mut ledger, _) = start();
+    let version = ledger.version();
+    ledger.apply_resource_claim(claim("c", 1));
+    ledger.apply_resource_slice(crate::device_testing::devices_of("a", &["0", "1"]));
+    ledger.delete_resource_slice("none");
+    ledger.delete_resource_claim("default/none");
+    ledger.apply_device_class(crate::device_testing::class("gpu", None));
+    assert_eq!(ledger.version(), version);
+}

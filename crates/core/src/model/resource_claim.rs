@@ -1,0 +1,111 @@
+//! ResourceClaims, and how pods name them.
+
+use super::{ClaimKey, Footprint, Str};
+use berth_devices::model::{AllocationResult, ResourceClaim as ClaimSpec};
+use std::sync::Arc;
+
+/// A ResourceClaim, with what scheduling reads of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResourceClaim {
+    pub key: ClaimKey,
+    pub uid: Str,
+    pub resource_version: Str,
+    /// Whether it has a deletionTimestamp: then it keeps its users, and gets no new ones.
+    pub deleting: bool,
+    /// The uid of the owner that is marked as its controller. A claim that was made for a pod has the pod.
+    pub controller: Option<Str>,
+    /// Whether it has the finalizer `resource.kubernetes.io/delete-protection`, without which it may not be allocated.
+    pub has_finalizer: bool,
+    /// Whether it was made for the extended resources of a pod (annotation `resource.kubernetes.io/extended-resource-claim`).
+    pub is_extended: bool,
+    /// Which devices it wants. It cannot be changed.
+    pub spec: Arc<ClaimSpec>,
+    /// `status.allocation`.
+    pub allocation: Option<Arc<ClaimAllocation>>,
+    /// The uids of `status.reservedFor`, sorted.
+    pub reserved_for: Vec<Str>,
+    /// `status.devices`, as far as they have conditions.
+    pub devices: Vec<DeviceStatus>,
+}
+
+impl ResourceClaim {
+    pub fn is_reserved_for(&self, uid: &str) -> bool {
+        self.reserved_for.binary_search_by(|own| (**own).cmp(uid)).is_ok()
+    }
+}
+
+/// What a claim has got.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClaimAllocation {
+    pub result: AllocationResult,
+    /// `allocationTimestamp` in microseconds of Unix time.
+    pub allocated_unix_us: Option<i64>,
+}
+
+/// What the driver of an allocated device says of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceStatus {
+    pub driver: Str,
+    pub pool: Str,
+    pub device: Str,
+    pub conditions: Vec<DeviceCondition>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceCondition {
+    pub kind: Str,
+    /// Whether its status is `True`.
+    pub is_true: bool,
+    pub reason: Str,
+    pub message: Str,
+}
+
+/// An entry of a pod's `spec.resourceClaims`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct PodResourceClaim {
+    /// The name of the entry.
+    pub name: Str,
+    pub source: ClaimSource,
+}
+
+/// Which claim an entry means.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum ClaimSource {
+    /// `resourceClaimName`.
+    Named(Str),
+    /// `resourceClaimTemplateName`, and the claim that the pod's status says was made from it.
+    Generated(Str),
+    /// The pod's status says that none is needed.
+    NotNeeded,
+    /// The pod's status does not say yet which claim was made from the template.
+    NotCreated,
+    /// No field that we know says.
+    Unset,
+}
+
+/// The entries in the pod's order.
+pub type PodResourceClaims = Arc<[PodResourceClaim]>;
+
+impl Footprint for PodResourceClaim {
+    fn heap_bytes(&self) -> usize {
+        let of_source = match &self.source {
+            ClaimSource::Named(name) | ClaimSource::Generated(name) => name.heap_bytes(),
+            ClaimSource::NotNeeded | ClaimSource::NotCreated | ClaimSource::Unset => 0,
+        };
+        self.name.heap_bytes() + of_source
+    }
+}
+
+/// What is to be written to one claim before a pod that uses it can be bound.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClaimWrite {
+    pub key: ClaimKey,
+    pub uid: Str,
+    /// That of the object which was judged.
+    pub resource_version: Str,
+    pub has_finalizer: bool,
+    /// What the claim gets; `None` where it is allocated, and the pod is only added to those that it is reserved for.
+    pub allocation: Option<Arc<AllocationResult>>,
+    /// Whether there is anything to write: the claim may be reserved for the pod already.
+    pub needed: bool,
+}

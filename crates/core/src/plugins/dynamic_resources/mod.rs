@@ -1,0 +1,290 @@
+//! DynamicResources: the claims of a pod that are allocated must be usable on the node, and those that are not must find devices there.
+//! After `pkg/scheduler/framework/plugins/dynamicresources`.
+//!
+//! ```text
+//!  resolve    which claims a pod's entries mean
+//!  readiness  whether devices that a driver must prepare are ready
+//!  selectors  compiled CEL expressions
+//!  kept       what a look found on rows
+//! ```
+//!
+//! Which devices a node gives is decided by `berth_devices`; what is allocated, by the ledger.
+
+pub(crate) mod kept;
+mod readiness;
+mod resolve;
+mod selectors;
+
+pub(crate) use readiness::{Readiness, readiness};
+pub(crate) use resolve::waits_for;
+
+use super::context::{Cause, Plugin, PluginContext, PreFilterRefusal, Stop, Verdict};
+use crate::io::IdleClaim;
+use crate::ledger::{ClaimPlan, DeviceTable, NodeId};
+use crate::limits::DEVICE_STEPS;
+use crate::model::{Labels, Pod, ResourceClaim, Str};
+use berth_devices::model::{AllocationResult, Request, ResourceClaim as ClaimSpec};
+use berth_devices::node_selector::{Node, NodeLabels, NodeSelector};
+use berth_devices::{Allocator, Outcome, ShareIds};
+use kept::{Found, Kept};
+use resolve::resolve;
+use std::cell::{Cell, OnceCell, RefCell};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::sync::Arc;
+
+/// What the score counts for the first alternative of a prioritized list; each further one counts one less.
+const ALTERNATIVES: i64 = 8;
+
+/// What PreFilter found out.
+#[derive(Debug)]
+pub(crate) struct State<'t> {
+    /// In the pod's order, each once: upstream allocates a claim twice that a pod names twice.
+    claims: Vec<&'t Arc<ResourceClaim>>,
+    /// The requests of those that are to be allocated.
+    open: Vec<&'t ClaimSpec>,
+    kept: &'t RefCell<Kept>,
+    /// Bit by bit, the claims that were not available on some node.
+    unavailable: Cell<u64>,
+    failure: OnceCell<Str>,
+}
+
+impl<'t> State<'t> {
+    /// `None` where the pod needs no claims.
+    pub(crate) fn prepare(cx: PluginContext<'t>, pod: &Pod, kept: &'t RefCell<Kept>) -> Result<Option<Self>, Stop> {
+        if pod.resource_claims.is_none() || !cx.profile.filters.has(Plugin::DynamicResources) {
+            kept.borrow_mut().end();
+            return Ok(None);
+        }
+        let devices = cx.ledger.devices();
+        let claims = resolve(devices, pod).map_err(refused)?;
+        if claims.is_empty() {
+            kept.borrow_mut().end();
+            return Ok(None);
+        }
+        let mut open = Vec::new();
+        for claim in &claims {
+            if claim.allocation.is_none() {
+                check_requests(devices, claim)?;
+                open.push(&*claim.spec);
+            }
+        }
+        kept.borrow_mut().begin(cx.ledger, pod, &claims);
+        Ok(Some(Self { claims, open, kept, unavailable: Cell::new(0), failure: OnceCell::new() }))
+    }
+
+    /// Whether the claims let the pod onto the node. What ends the attempt is noted.
+    pub(crate) fn filter(&self, cx: PluginContext<'_>, node: NodeId) -> Verdict {
+        let found = self.found(cx, node);
+        self.unavailable.set(self.unavailable.get() | found.unavailable);
+        if let Some(text) = found.failure {
+            let _ =
+                self.failure.set(format!("running {:?} filter plugin: {text}", Plugin::DynamicResources.name()).into());
+        }
+        found.verdict
+    }
+
+    /// Whether the node was looked at.
+    pub(crate) fn is_known(&self, node: NodeId) -> bool {
+        self.kept.borrow().found(node).is_some()
+    }
+
+    /// Looks at the node unless it is known; gives the steps that this took.
+    pub(crate) fn judge(&self, cx: PluginContext<'_>, node: NodeId) -> u64 {
+        if self.is_known(node) {
+            return 0;
+        }
+        let (found, steps) = self.look(cx, node);
+        self.kept.borrow_mut().keep(node, found);
+        steps
+    }
+
+    fn found(&self, cx: PluginContext<'_>, node: NodeId) -> Found {
+        self.judge(cx, node);
+        let kept = self.kept.borrow();
+        kept.found(node).cloned().unwrap_or_else(|| Found::refused(Cause::Devices))
+    }
+
+    fn look(&self, cx: PluginContext<'_>, node: NodeId) -> (Found, u64) {
+        let unavailable = self.unavailable_on(cx, node);
+        let elsewhere = || Found { unavailable, ..Found::refused(Cause::ClaimElsewhere) };
+        if self.open.is_empty() {
+            let found = if unavailable == 0 { Found::fits(0) } else { elsewhere() };
+            return (found, 1);
+        }
+        let mut steps = DEVICE_STEPS;
+        let outcome = self.allocate(cx, node, &mut NoShares, &mut steps);
+        let found = match outcome {
+            Outcome::Allocated(_) if unavailable != 0 => elsewhere(),
+            Outcome::Allocated(results) => Found::fits(self.raw_score(&results)),
+            Outcome::DoesNotFit => Found::refused(Cause::Devices),
+            Outcome::FailedOnNode(_) => Found::refused(Cause::InvalidPools),
+            Outcome::Error(text) | Outcome::Unsupported(text) => Found::failed(text),
+            Outcome::OutOfSteps => {
+                let name = cx.ledger.nodes().name(node);
+                Found::failed(format!("node {name}: timed out trying to allocate devices"))
+            }
+        };
+        (found, DEVICE_STEPS - steps)
+    }
+
+    /// Bit by bit, the allocated claims that the node cannot use.
+    fn unavailable_on(&self, cx: PluginContext<'_>, node: NodeId) -> u64 {
+        let nodes = cx.ledger.nodes();
+        let labels = LabelsOf(nodes.labels(node));
+        let node = Node { name: nodes.name(node), labels: &labels };
+        let is_here = |claim: &ResourceClaim| node_selector(claim).is_none_or(|s| s.matches(&node).unwrap_or(false));
+        let is_late = |claim: &ResourceClaim| cx.ledger.devices().is_late(&claim.key);
+        let is_usable = |claim: &ResourceClaim| is_here(claim) && !readiness::has_failed(claim) && !is_late(claim);
+        let unusable = self.claims.iter().enumerate().filter(|(_, claim)| !is_usable(claim));
+        // One bit for all that have none of their own.
+        unusable.fold(0, |bits, (index, _)| bits | 1 << index.min(63))
+    }
+
+    fn allocate(&self, cx: PluginContext<'_>, node: NodeId, shares: &mut dyn ShareIds, steps: &mut u64) -> Outcome {
+        let (nodes, devices) = (cx.ledger.nodes(), cx.ledger.devices());
+        let labels = LabelsOf(nodes.labels(node));
+        let node = Node { name: nodes.name(node), labels: &labels };
+        let allocator =
+            Allocator { slices: devices.slices(), allocated: devices.allocated(), classes: devices.classes() };
+        allocator.allocate(node, &self.open, &mut self.kept.borrow_mut().selectors, shares, steps)
+    }
+
+    /// How good the alternatives are that were taken of prioritized lists.
+    fn raw_score(&self, results: &[AllocationResult]) -> i64 {
+        let mut results = results.iter();
+        let of_claim = |claim: &&Arc<ResourceClaim>| {
+            let allocated = claim.allocation.as_ref().map(|allocation| &allocation.result);
+            allocated.or_else(|| results.next()).map_or(0, |result| alternatives_taken(&claim.spec, result))
+        };
+        self.claims.iter().map(of_claim).sum()
+    }
+
+    /// What is decided for the claims on the node, which was just found to fit; `None` where it does not any more.
+    pub(crate) fn plan(&self, cx: PluginContext<'_>, pod: &Pod, node: NodeId) -> Option<ClaimPlan> {
+        let mut results = Vec::new();
+        if !self.open.is_empty() {
+            let mut shares = Shares { pod, version: cx.ledger.version(), next: 0 };
+            let Outcome::Allocated(found) = self.allocate(cx, node, &mut shares, &mut { DEVICE_STEPS }) else {
+                return None;
+            };
+            results = found;
+        }
+        let mut results = results.into_iter();
+        let of_claim = |claim: &&Arc<ResourceClaim>| {
+            let result = if claim.allocation.is_none() { Some(Arc::new(results.next()?)) } else { None };
+            Some((claim.key.clone(), claim.uid.clone(), result))
+        };
+        Some(ClaimPlan { claims: self.claims.iter().map(of_claim).collect::<Option<_>>()? })
+    }
+
+    /// An allocated claim that was not available on some node, and that nobody but the pod uses: upstream takes any of them, this is the
+    /// first.
+    pub(crate) fn idle_claim(&self, pod: &Pod) -> Option<IdleClaim> {
+        let bits = self.unavailable.get();
+        let unavailable = self.claims.iter().enumerate().filter(|(index, _)| bits & 1 << (*index).min(63) != 0);
+        let mut idle = unavailable
+            .filter(|(_, claim)| claim.allocation.is_some() && claim.reserved_for.iter().all(|uid| *uid == pod.uid));
+        let (_, claim) = idle.next()?;
+        let (key, uid, resource_version) = (claim.key.clone(), claim.uid.clone(), claim.resource_version.clone());
+        Some(IdleClaim { key, uid, resource_version })
+    }
+
+    /// Upstream's text of what ended the attempt.
+    pub(crate) fn failure(&self) -> Option<Str> {
+        self.failure.get().cloned()
+    }
+}
+
+fn refused(text: String) -> Stop {
+    Stop::Refused(PreFilterRefusal::unresolvable(Plugin::DynamicResources, text))
+}
+
+fn failed(text: &str) -> Stop {
+    Stop::Failed(format!("running PreFilter plugin {:?}: {text}", Plugin::DynamicResources.name()).into())
+}
+
+/// What PreFilter asks of a claim that is to be allocated.
+fn check_requests(devices: &DeviceTable, claim: &ResourceClaim) -> Result<(), Stop> {
+    if devices.is_in_flight(&claim.key) {
+        return Err(refused(format!("resource claim {} is in the process of being allocated", claim.key)));
+    }
+    let check = |request: &str, class: &Str| {
+        if class.is_empty() {
+            return Err(failed(&format!("request {request}: unsupported request type")));
+        }
+        if !devices.classes().contains_key(class) {
+            return Err(refused(format!("request {request}: device class {class} does not exist")));
+        }
+        Ok(())
+    };
+    for request in &claim.spec.requests {
+        match &request.request {
+            Request::Exactly { details, .. } => check(&request.name, &details.device_class_name)?,
+            Request::FirstAvailable(alternatives) => {
+                for one in alternatives {
+                    check(&format!("{}/{}", request.name, one.name), &one.details.device_class_name)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn node_selector(claim: &ResourceClaim) -> Option<&NodeSelector> {
+    claim.allocation.as_ref()?.result.node_selector.as_ref()
+}
+
+/// For each prioritized list 8 for its first alternative, 7 for the second, and so on.
+fn alternatives_taken(spec: &ClaimSpec, result: &AllocationResult) -> i64 {
+    let mut score = 0;
+    for request in &spec.requests {
+        let Request::FirstAvailable(alternatives) = &request.request else { continue };
+        for (index, one) in alternatives.iter().enumerate() {
+            let name = format!("{}/{}", request.name, one.name);
+            if result.results.iter().any(|result| *result.request == *name) {
+                score += ALTERNATIVES - index as i64;
+            }
+        }
+    }
+    score
+}
+
+struct LabelsOf<'a>(&'a Labels);
+
+impl NodeLabels for LabelsOf<'_> {
+    fn label(&self, key: &str) -> Option<&str> {
+        self.0.get(key).map(AsRef::as_ref)
+    }
+}
+
+/// While nodes are only compared, nobody reads the names of shares.
+struct NoShares;
+
+impl ShareIds for NoShares {
+    fn next_share_id(&mut self) -> Str {
+        Str::default()
+    }
+}
+
+/// Names shares after the pod, and the ledger's version at which it was decided: the same decision has the same names, and another has
+/// others.
+struct Shares<'a> {
+    pod: &'a Pod,
+    version: u64,
+    next: u32,
+}
+
+impl ShareIds for Shares<'_> {
+    fn next_share_id(&mut self) -> Str {
+        self.next += 1;
+        let hash = |half: u8| {
+            BuildHasherDefault::<DefaultHasher>::default().hash_one((&*self.pod.uid, self.version, self.next, half))
+        };
+        let (high, low) = (hash(0), hash(1));
+        // The bits of a version 4 UUID, which API servers check the form of.
+        let high = high & 0xffff_ffff_ffff_0fff | 0x4000;
+        let low = low & 0x3fff_ffff_ffff_ffff | 0x8000_0000_0000_0000;
+        let (a, b, c) = (high >> 32, high >> 16 & 0xffff, high & 0xffff);
+        format!("{a:08x}-{b:04x}-{c:04x}-{:04x}-{:012x}", low >> 48, low & 0xffff_ffff_ffff).into()
+    }
+}

@@ -1,0 +1,53 @@
+//! Whether the devices of claims are ready, where their drivers say so by conditions: after `BindingConditions` in `dynamicresources.go`.
+
+use crate::ledger::DeviceTable;
+use crate::model::{ClaimKey, ClaimWrite, DeviceCondition, ResourceClaim, Str};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Readiness {
+    Ready,
+    /// For the devices of this claim.
+    Waiting(ClaimKey),
+    /// Upstream's text.
+    Failed(String),
+}
+
+/// As the claims are now. The first that is not ready decides.
+pub(crate) fn readiness(devices: &DeviceTable, claims: &[ClaimWrite]) -> Readiness {
+    for write in claims {
+        let Some(claim) = devices.claim(&write.key).filter(|claim| claim.uid == write.uid) else {
+            return Readiness::Failed(format!("could not find ResourceClaim \"{}\"", write.key));
+        };
+        let of_claim = of_claim(claim);
+        if of_claim != Readiness::Ready {
+            return of_claim;
+        }
+    }
+    Readiness::Ready
+}
+
+/// Whether some device of the claim has failed to get ready.
+pub(super) fn has_failed(claim: &ResourceClaim) -> bool {
+    matches!(of_claim(claim), Readiness::Failed(_))
+}
+
+fn of_claim(claim: &ResourceClaim) -> Readiness {
+    let name = &claim.key.name;
+    let results = claim.allocation.iter().flat_map(|allocation| &allocation.result.results);
+    for result in results.filter(|result| !result.binding_conditions.is_empty()) {
+        let status = claim.devices.iter().find(|status| {
+            status.driver == result.driver && status.pool == result.pool && status.device == result.device
+        });
+        let Some(status) = status else { return Readiness::Waiting(claim.key.clone()) };
+        let holds = |kind: &Str| status.conditions.iter().find(|one| one.kind == *kind && one.is_true);
+        if let Some(DeviceCondition { reason, message, .. }) = result.binding_failure_conditions.iter().find_map(holds)
+        {
+            let text = format!("device binding failed: claim={name}, reason={reason}, message={message:?}");
+            return Readiness::Failed(text);
+        }
+        if !result.binding_conditions.iter().all(|kind| holds(kind).is_some()) {
+            return Readiness::Waiting(claim.key.clone());
+        }
+    }
+    Readiness::Ready
+}

@@ -41,7 +41,7 @@ fn rules_are_explicit_and_each_is_explained() {
     let page = text("docs/rbac.md");
     let objects = rendered(&[]);
     let rules = rules(&objects);
-    assert_eq!(rules.len(), 22, "a rule came or went: docs/rbac.md and this count follow");
+    assert_eq!(rules.len(), 24, "a rule came or went: docs/rbac.md and this count follow");
     for (role, rule) in rules {
         let verbs = strings(&rule["verbs"]);
         let all = [strings(&rule["apiGroups"]), strings(&rule["resources"]), verbs.clone()].concat();
@@ -162,7 +162,7 @@ fn each_admission_policy_concerns_the_account_alone_and_is_in_force() {
     let objects = rendered(&["--set", set]);
     let of = |kind: &str| objects.iter().filter(|object| object["kind"] == kind).collect::<Vec<_>>();
     let (policies, bindings) = (of("ValidatingAdmissionPolicy"), of("ValidatingAdmissionPolicyBinding"));
-    assert_eq!((policies.len(), bindings.len()), (7, 7));
+    assert_eq!((policies.len(), bindings.len()), (8, 8));
     for policy in policies {
         let name = policy["metadata"]["name"].as_str().unwrap();
         assert!(page.contains(&format!("| `{name}` |")), "docs/rbac.md does not explain {name}");
@@ -287,7 +287,10 @@ const FORBIDDEN: &[Access<'static>] = &[
     ("patch", "storage.k8s.io", "csinodes", "", ""),
     ("create", "storage.k8s.io", "volumeattachments", "", ""),
     ("patch", "storage.k8s.io", "storageclasses", "", ""),
-    ("list", "resource.k8s.io", "resourceclaims", "default", ""),
+    ("create", "resource.k8s.io", "resourceclaims", "default", ""),
+    ("update", "resource.k8s.io", "resourceclaims", "default", ""),
+    ("delete", "resource.k8s.io", "resourceclaims", "default", ""),
+    ("patch", "resource.k8s.io", "resourceslices", "", ""),
     ("patch", "resource.k8s.io", "deviceclasses", "", ""),
     ("create", "", "events", HOME, ""),
     ("delete", "events.k8s.io", "events", "default", ""),

@@ -29,6 +29,7 @@ mod cluster;
 mod commands;
 mod crash;
 mod debug;
+mod devices;
 mod diff;
 mod encodings;
 mod explain;

@@ -163,9 +163,6 @@ fn devices_hold_the_pod_and_name_themselves() {
         "spec": {"extendedResourceName": "held.lab.berth.dev/gpu"},
     });
     world.plane.api.post("/apis/resource.k8s.io/v1/deviceclasses", &class).unwrap();
-    world.pod("devices", "100m", |pod| {
-        pod["spec"]["resourceClaims"] = json!([{"name": "gpu", "resourceClaimName": "gpu"}]);
-    });
     world.pod("extended", "100m", |pod| {
         let one = json!({"cpu": "100m", "held.lab.berth.dev/gpu": "1"});
         pod["spec"]["containers"][0]["resources"] = json!({"requests": one, "limits": one});
@@ -174,7 +171,6 @@ fn devices_hold_the_pod_and_name_themselves() {
         let message = world.held(name);
         assert!(message.starts_with(says) && message.contains("held, not placed wrongly"), "{message}");
     };
-    is_held("devices", "the pod uses resource claims, which this version of Berth does not implement");
     if minor::is_ours() {
         is_held("extended", "the pod requests held.lab.berth.dev/gpu, which a DeviceClass stands for");
     } else {

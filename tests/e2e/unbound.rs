@@ -45,11 +45,11 @@ fn a_kind_that_is_not_served_is_done_without(operator: &Operator) {
     let (_, page) = operator.page("/metrics").unwrap();
     let series = "berth_resource_absent{";
     let absent: Vec<&str> = page.lines().filter(|line| line.starts_with(series)).collect();
-    assert_eq!(absent.len(), 1, "{absent:?}");
-    assert!(
-        absent[0].contains("resource=\"deviceclasses\"") && absent[0].contains("reason=\"not_served\""),
-        "{absent:?}"
-    );
+    assert_eq!(absent.len(), 3, "{absent:?}");
+    for (line, resource) in absent.iter().zip(["resourceclaims", "resourceslices", "deviceclasses"]) {
+        let names = absent.iter().any(|line| line.contains(&format!("resource=\"{resource}\"")));
+        assert!(names && line.contains("reason=\"not_served\""), "{absent:?}");
+    }
 }
 
 /// Makes a volume, a claim, and a pod of the claim that takes all of the node.

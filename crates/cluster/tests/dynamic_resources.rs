@@ -1,0 +1,91 @@
+//! Random pods with claims against upstream's own DynamicResources plugin (`tests/upstream/plugin`): the status of each extension point
+//! with its texts, the scores, and what is written.
+//!
+//! `BERTH_CLAIMS_CASES` is how many there are. A failure prints the seed of its case: `BERTH_CLAIMS_SEED=… BERTH_CLAIMS_CASES=1` repeats it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+#[path = "../../devices/tests/differential/draw.rs"]
+mod draw;
+#[path = "../../devices/tests/differential/objects.rs"]
+mod objects;
+#[path = "dynamic_resources/oracle.rs"]
+mod oracle;
+#[path = "dynamic_resources/ours.rs"]
+mod ours;
+#[path = "dynamic_resources/pods.rs"]
+mod pods;
+#[path = "../../devices/tests/differential/random.rs"]
+mod random;
+#[path = "dynamic_resources/theirs.rs"]
+mod theirs;
+
+/// The expressions that situations draw from.
+mod selectors {
+    pub(crate) const ANY: &str = "true";
+    pub(crate) const NONE: &str = "false";
+    pub(crate) const OF_C: &str = r#"device.driver == "c.example""#;
+    pub(crate) const OF_D: &str = r#"device.driver == "d.example""#;
+    pub(crate) const MODEL_A: &str = r#"device.attributes["d.example"].model == "a""#;
+    pub(crate) const GUARDED_A: &str =
+        r#"has(device.attributes["d.example"].model) && device.attributes["d.example"].model == "a""#;
+    pub(crate) const SIZE_1: &str = r#"device.attributes["d.example"].size == 1"#;
+    pub(crate) const LARGE: &str = r#"device.capacity["d.example"].memory.compareTo(quantity("8Gi")) >= 0"#;
+    pub(crate) const SHARED: &str = "device.allowMultipleAllocations";
+    pub(crate) const NO_BOOL: &str = "1";
+}
+
+use ours::Answer;
+use std::collections::BTreeMap;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+const CASES: u64 = 1_000;
+/// Cases that are asked together.
+const BATCH: u64 = 500;
+
+fn variable(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).ok().map_or(otherwise, |text| text.parse().unwrap())
+}
+
+#[test]
+fn pods_with_claims_are_judged_and_written_as_upstream_does() {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
+    let seed = variable("BERTH_CLAIMS_SEED", now % 1_000_000_000_000);
+    let cases = variable("BERTH_CLAIMS_CASES", CASES);
+    println!("BERTH_CLAIMS_SEED={seed} BERTH_CLAIMS_CASES={cases} gives the same situations");
+    let mut oracle = oracle::Oracle::start();
+    let (mut kinds, mut left_out) = (BTreeMap::new(), 0);
+    let mut first = seed;
+    while first < seed + cases {
+        let seeds: Vec<u64> = (first..(seed + cases).min(first + BATCH)).collect();
+        first += BATCH;
+        let mut asked = Vec::new();
+        for seed in seeds {
+            let mut question = pods::situation(seed);
+            if pods::differs_by_design(&question) {
+                left_out += 1;
+                continue;
+            }
+            let Some(ours) = ours::answer(&question) else {
+                left_out += 1;
+                continue;
+            };
+            if let Answer::Placed { node, .. } = &ours {
+                question["choose"] = serde_json::Value::String(node.clone());
+            }
+            asked.push((seed, question, ours));
+        }
+        let answers = oracle.ask(asked.iter().map(|(_, question, _)| question));
+        for ((seed, question, ours), answer) in asked.into_iter().zip(answers) {
+            let theirs = theirs::answer(&question, &answer);
+            assert_eq!(
+                ours,
+                theirs,
+                "BERTH_CLAIMS_SEED={seed} BERTH_CLAIMS_CASES=1\n{}\nupstream: {answer}",
+                serde_json::to_string_pretty(&question).unwrap()
+            );
+            *kinds.entry(ours.kind()).or_insert(0) += 1;
+        }
+    }
+    println!("the same: {kinds:?}, left out: {left_out} of {cases}");
+    assert!(left_out * 3 < cases || cases < 100, "{left_out} of {cases} are left out");
+}

@@ -1,0 +1,178 @@
+//! What Berth says, by its decoders, its ledger and its scheduler.
+
+use berth_cluster::decode::{Decoder, Object};
+use berth_cluster::manifest::from_manifest;
+use berth_core::cycle::{Decision, Explanation, NodeAnswer, Scheduler, explain};
+use berth_core::ledger::{ClaimPlan, Ledger, PodState, Proposal};
+use berth_core::model::{Plugin, PluginSet, Pod, ResourceClaim, Score, Str};
+use berth_core::profile::CompiledProfile;
+use berth_devices::model::AllocationResult;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// By PreEnqueue.
+    Gated(String),
+    /// By PreFilter.
+    Refused(String),
+    /// The attempt ends in an error.
+    Failed(String),
+    FitsNowhere {
+        /// Why not.
+        nodes: BTreeMap<String, String>,
+        /// Whether PostFilter frees a claim.
+        frees: bool,
+    },
+    Placed {
+        node: String,
+        /// Why not on the others; empty for nodes that fit.
+        nodes: BTreeMap<String, String>,
+        /// Normalised.
+        scores: BTreeMap<String, i64>,
+        written: Vec<Written>,
+    },
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Written {
+    pub(crate) claim: String,
+    pub(crate) allocation: Option<AllocationResult>,
+    pub(crate) reserved_for: Vec<String>,
+}
+
+impl Answer {
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::Gated(_) => "gated",
+            Self::Refused(_) => "refused",
+            Self::Failed(_) => "failed",
+            Self::FitsNowhere { frees: false, .. } => "fits nowhere",
+            Self::FitsNowhere { frees: true, .. } => "frees a claim",
+            Self::Placed { .. } => "placed",
+        }
+    }
+}
+
+/// Shares have names that nobody can foresee: they are numbered.
+pub(crate) fn numbered(written: &mut [Written]) {
+    let mut known: Vec<Str> = Vec::new();
+    for result in written.iter_mut().filter_map(|one| one.allocation.as_mut()).flat_map(|one| &mut one.results) {
+        if let Some(id) = &mut result.share_id {
+            let at = known.iter().position(|one| one == id).unwrap_or_else(|| {
+                known.push(id.clone());
+                known.len() - 1
+            });
+            *id = at.to_string().into();
+        }
+    }
+}
+
+fn objects(object: &Value, version: &str, kind: &str) -> Object {
+    let mut object = object.clone();
+    (object["apiVersion"], object["kind"]) = (version.into(), kind.into());
+    from_manifest(&mut Decoder::default(), &object).remove(0).unwrap_or_else(|error| panic!("{error}: {object}"))
+}
+
+pub(crate) fn claim_in(object: &Value) -> ResourceClaim {
+    let Object::ResourceClaim(claim) = objects(object, "resource.k8s.io/v1", "ResourceClaim") else { panic!() };
+    *claim
+}
+
+fn ledger_of(question: &Value) -> (Ledger, Arc<Pod>) {
+    let mut ledger = Ledger::new();
+    let kinds = [
+        ("nodes", "v1", "Node"),
+        ("classes", "resource.k8s.io/v1", "DeviceClass"),
+        ("slices", "resource.k8s.io/v1", "ResourceSlice"),
+        ("claims", "resource.k8s.io/v1", "ResourceClaim"),
+    ];
+    for (list, version, kind) in kinds {
+        for object in question[list].as_array().unwrap() {
+            objects(object, version, kind).apply(&mut ledger);
+        }
+    }
+    objects(&question["pod"], "v1", "Pod").apply(&mut ledger);
+    let Some(PodState::Pending(pod)) = ledger.pod("pod-p").cloned() else { panic!("it waits") };
+    put_in_flight(&mut ledger, question, &pod);
+    (ledger, pod)
+}
+
+/// Has another pod decided that gets nothing of each claim that is in flight.
+fn put_in_flight(ledger: &mut Ledger, question: &Value, pod: &Arc<Pod>) {
+    let uids: Vec<&str> = question["inFlight"].as_array().unwrap().iter().map(|uid| uid.as_str().unwrap()).collect();
+    if uids.is_empty() {
+        return;
+    }
+    let mut other = Pod::clone(pod);
+    (other.uid, other.key.name) = ("another".into(), "another".into());
+    other.resource_claims = None;
+    ledger.apply_pod(other);
+    let Some(PodState::Pending(other)) = ledger.pod("another").cloned() else { panic!("it waits") };
+    let in_flight = ledger.devices().claims().filter(|claim| uids.contains(&&*claim.uid));
+    let nothing = Some(Arc::new(AllocationResult::default()));
+    let mut claims: Vec<_> = in_flight.map(|claim| (claim.key.clone(), claim.uid.clone(), nothing.clone())).collect();
+    claims.sort_by(|a, b| a.0.cmp(&b.0));
+    let Decision::Place(proposal) = Scheduler::new(Arc::new(profile()), 1).decide(ledger, &other) else { panic!() };
+    let proposal = Proposal { claims: ClaimPlan { claims }, ..proposal };
+    ledger.commit(&proposal, |_| None).unwrap();
+}
+
+fn profile() -> CompiledProfile {
+    let mut profile = CompiledProfile::default_preset("p");
+    profile.filters = PluginSet::of(Plugin::DynamicResources);
+    profile.scores = vec![(Score::DynamicResources, 1)];
+    profile.preemption.enabled = false;
+    profile
+}
+
+/// `None` where upstream's search might take seconds.
+pub(crate) fn answer(question: &Value) -> Option<Answer> {
+    let (mut ledger, pod) = ledger_of(question);
+    let profile = profile();
+    let judgement = match explain(&profile, &ledger, &pod) {
+        Explanation::Gated(text) => return Some(Answer::Gated(text)),
+        Explanation::Held(text) => panic!("held: {text}"),
+        Explanation::Failed(text) if text.contains("timed out") => return None,
+        Explanation::Failed(text) => return Some(Answer::Failed(text.to_string())),
+        Explanation::Judged(judgement) => judgement,
+    };
+    if let Some(text) = judgement.diagnosis.as_ref().and_then(|diagnosis| diagnosis.pre_filter()) {
+        return Some(Answer::Refused(text.to_string()));
+    }
+    let (mut nodes, mut scores) = (BTreeMap::new(), BTreeMap::new());
+    for (name, answer) in &judgement.nodes {
+        match answer {
+            NodeAnswer::Refused { reasons, .. } => {
+                nodes.insert(name.to_string(), reasons[0].clone());
+            }
+            NodeAnswer::Fits { total, .. } => {
+                nodes.insert(name.to_string(), String::new());
+                scores.insert(name.to_string(), *total);
+            }
+        }
+    }
+    let mut scheduler = Scheduler::new(Arc::new(profile), 1);
+    match scheduler.decide(&ledger, &pod) {
+        Decision::NoFit(no_fit) => Some(Answer::FitsNowhere { nodes, frees: no_fit.idle_claim.is_some() }),
+        Decision::Place(proposal) => {
+            let node = ledger.nodes().name(proposal.node).to_string();
+            let committed = ledger.commit(&proposal, |_| None).unwrap();
+            let writes = committed.claims.unwrap_or_default();
+            let of = |write: &berth_core::model::ClaimWrite| {
+                let claim = ledger.devices().claim(&write.key).unwrap();
+                let known = claim.allocation.as_ref().map(|allocation| allocation.result.clone());
+                let mut reserved_for: Vec<String> = claim.reserved_for.iter().map(ToString::to_string).collect();
+                reserved_for.push(pod.uid.to_string());
+                reserved_for.sort();
+                let allocation = write.allocation.as_ref().map(|result| AllocationResult::clone(result)).or(known);
+                Written { claim: write.key.name.to_string(), allocation, reserved_for }
+            };
+            let mut written: Vec<Written> = writes.iter().filter(|write| write.needed).map(of).collect();
+            numbered(&mut written);
+            Some(Answer::Placed { node, nodes, scores, written })
+        }
+        other => panic!("{other:?}"),
+    }
+}

@@ -1,0 +1,125 @@
+//! ResourceClaims on a real API server: devices are allocated and reserved before a pod is bound, and given to nobody else.
+
+use crate::SOON;
+use crate::minor;
+use crate::world::World;
+use berth_lab::Patch;
+use serde_json::{Value, json};
+
+const API: &str = "/apis/resource.k8s.io/v1";
+const DRIVER: &str = "devices.lab.berth.dev";
+
+fn claims(world: &World, name: &str) -> String {
+    format!("{API}/namespaces/{}/resourceclaims/{name}", world.name).trim_end_matches('/').to_owned()
+}
+
+/// The class of the world's devices, and two devices on its node `0`.
+fn publish(world: &World) {
+    let api = &world.plane.api;
+    let class = json!({
+        "apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": world.name},
+        "spec": {"selectors": [{"cel": {"expression": format!("device.driver == '{DRIVER}'")}}]},
+    });
+    api.post(&format!("{API}/deviceclasses"), &class).unwrap();
+    let node = world.node_name("0");
+    let slice = json!({
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": node},
+        "spec": {
+            "driver": DRIVER, "nodeName": node, "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
+            "devices": [
+                {"name": "gpu-0", "attributes": {"model": {"string": "A100"}}},
+                {"name": "gpu-1", "attributes": {"model": {"string": "V100"}}},
+            ],
+        },
+    });
+    api.post(&format!("{API}/resourceslices"), &slice).unwrap();
+}
+
+/// A claim of one device, or of one that the expression selects.
+fn claim(world: &World, name: &str, selector: Option<&str>) {
+    let mut request = json!({"deviceClassName": world.name});
+    if let Some(expression) = selector {
+        request["selectors"] = json!([{"cel": {"expression": expression}}]);
+    }
+    let claim = json!({
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": name},
+        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": request}]}},
+    });
+    world.plane.api.post(&claims(world, ""), &claim).unwrap();
+}
+
+fn pod(world: &World, name: &str, claim: &str) -> Value {
+    world.pod(name, "100m", |pod| {
+        pod["spec"]["resourceClaims"] = json!([{"name": "gpu", "resourceClaimName": claim}]);
+    })
+}
+
+#[test]
+fn devices_are_allocated_and_reserved_before_the_pod_is_bound() {
+    if !minor::is_ours() {
+        return;
+    }
+    let world = World::with("devices", &json!({}), 2);
+    publish(&world);
+    let api = &world.plane.api;
+
+    // The claim comes after its pod, which waits for it without a word.
+    let first = pod(&world, "first", "of-v100");
+    claim(&world, "of-v100", Some(&format!("device.attributes['{DRIVER}'].model == 'V100'")));
+    assert_eq!(world.bound("first"), "0");
+    let allocated = api.get(&claims(&world, "of-v100")).unwrap();
+    let result = &allocated["status"]["allocation"]["devices"]["results"][0];
+    assert_eq!((&result["device"], &result["driver"]), (&json!("gpu-1"), &json!(DRIVER)));
+    assert_eq!(allocated["status"]["reservedFor"][0]["uid"], first["metadata"]["uid"]);
+    assert_eq!(allocated["metadata"]["finalizers"][0], "resource.kubernetes.io/delete-protection");
+    let selector = &allocated["status"]["allocation"]["nodeSelector"]["nodeSelectorTerms"][0]["matchFields"][0];
+    assert_eq!(selector["values"][0], world.node_name("0"));
+    assert!(allocated["status"]["allocation"]["allocationTimestamp"].is_string());
+
+    // A second pod shares the claim, and is added to those that it is reserved for.
+    pod(&world, "second", "of-v100");
+    assert_eq!(world.bound("second"), "0");
+    let shared = api.get(&claims(&world, "of-v100")).unwrap();
+    assert_eq!(shared["status"]["reservedFor"].as_array().unwrap().len(), 2);
+
+    // The last device goes to the next claim, and one more finds none until it is given back.
+    claim(&world, "any", None);
+    pod(&world, "third", "any");
+    assert_eq!(world.bound("third"), "0");
+    claim(&world, "late", None);
+    pod(&world, "fourth", "late");
+    world.says("fourth", "0/2 nodes are available: 2 cannot allocate all claims.");
+    let free = json!({"status": {"allocation": null, "reservedFor": null}});
+    api.patch(&format!("{}/status", claims(&world, "any")), Patch::Merge, &free).unwrap();
+    assert_eq!(world.bound("fourth"), "0");
+    let late = api.get(&claims(&world, "late")).unwrap();
+    assert_eq!(late["status"]["allocation"]["devices"]["results"][0]["device"], "gpu-0");
+}
+
+#[test]
+fn an_idle_claim_for_a_full_node_is_deallocated_and_allocated_anew() {
+    if !minor::is_ours() {
+        return;
+    }
+    let world = World::with("idle-claim", &json!({}), 2);
+    publish(&world);
+    let api = &world.plane.api;
+    claim(&world, "idle", None);
+    // Allocated for a node that is not there any more.
+    let terms = json!([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["gone"]}]}]);
+    let result = json!({"request": "gpu", "driver": DRIVER, "pool": "gone", "device": "gpu-0"});
+    let allocation = json!({"devices": {"results": [result]}, "nodeSelector": {"nodeSelectorTerms": terms}});
+    let status = json!({"status": {"allocation": allocation}});
+    api.patch(&format!("{}/status", claims(&world, "idle")), Patch::Merge, &status).unwrap();
+    pod(&world, "p", "idle");
+    assert_eq!(world.bound("p"), "0");
+    let now = world
+        .plane
+        .wait_for("the new allocation", SOON, || {
+            let claim = api.get(&claims(&world, "idle"))?;
+            let pool = claim["status"]["allocation"]["devices"]["results"][0]["pool"].clone();
+            Ok((pool == world.node_name("0")).then_some(claim))
+        })
+        .unwrap();
+    assert_eq!(now["status"]["reservedFor"].as_array().unwrap().len(), 1);
+}

@@ -3,7 +3,7 @@
 use super::tests::{Bench, WORKER, quick};
 use super::*;
 use crate::scripted::{Asked, Reply, Scripted, open, open_gate, pod, until};
-use berth_core::io::WrittenClaim;
+use berth_core::io::{IdleClaim, WrittenClaim};
 use berth_core::model::{ClaimKey, ClaimWrite};
 use berth_devices::model::{AllocationResult, DeviceResult};
 use serde_json::{Value, json};
@@ -521,4 +521,43 @@ async fn nothing_is_reserved_anew_while_giving_back_may_still_land() {
     assert_eq!(bench.claims_outcome().await, all_written("10"));
     assert!(start.elapsed() >= lands, "{:?}", start.elapsed());
     assert_eq!(bench.methods(), ["PATCH"; 3]);
+}
+
+/// An outage outlasts every patience, and the allocation has landed: its device is nobody else's.
+#[tokio::test]
+async fn no_failure_is_told_before_the_claim_can_be_read_again() {
+    let reads = std::sync::atomic::AtomicUsize::new(0);
+    let server = Scripted::start(move |asked| {
+        let is_read = asked.method == "GET";
+        let read = if is_read { reads.fetch_add(1, std::sync::atomic::Ordering::Relaxed) } else { 0 };
+        async move {
+            // Three writes with a look after each, and several times as many looks as one patience has.
+            if is_read && read >= 20 {
+                let status = json!({"allocation": ours(), "reservedFor": reserved_for(&["uid-p1"])});
+                return Reply::json(200, claim("10", &status));
+            }
+            Reply::status(504, "away")
+        }
+    })
+    .await;
+    let bench = Bench::with(server, landing_within(Duration::from_millis(20)), open_gate());
+    bench.reserve(1, vec![allocate()]);
+    assert_eq!(bench.claims_outcome().await, all_written("10"));
+}
+
+#[tokio::test]
+async fn an_idle_claim_is_deallocated_as_it_was_judged_and_left_alone_if_it_has_changed() {
+    for (code, want) in [(200, "written"), (409, "conflict"), (404, "conflict"), (403, "failed")] {
+        let bench = Bench::start(move |_| async move { Reply::json(code, claim("10", &json!({}))) }).await;
+        let idle = IdleClaim { key: key(), uid: "uid-gpus".into(), resource_version: "9".into() };
+        let request = DeallocateRequest { pod: Arc::new(pod("ns", "p1")), claim: idle };
+        bench.pre_binder.deallocate(&"profile".into(), request);
+        bench.is_done().await;
+        let asked = bench.server.requests();
+        assert_eq!((asked.len(), &*asked[0].path), (1, &*format!("{PATH}/status")), "{code}");
+        let status = json!({"allocation": null, "reservedFor": null, "devices": null});
+        let metadata = json!({"uid": "uid-gpus", "resourceVersion": "9"});
+        assert_eq!(asked[0].body, json!({"metadata": metadata, "status": status}));
+        assert_eq!(bench.seen(), [(want, 1)], "{code}");
+    }
 }

@@ -144,7 +144,10 @@ fn only_listed_plugins_run_where_all_are_disabled() {
     assert_eq!(profile.spec.allow_unsafe, AllowUnsafe::Acknowledged, "NodeUnschedulable is disabled");
     assert!(profile.spec.filters.iter().all(|f| f.state == PluginState::Disabled));
     assert!(losses.iter().any(|l| l.contains("NodeUnschedulable is disabled")), "{losses:#?}");
-    assert!(losses.iter().any(|l| l.contains("the order DynamicResources, NodeResourcesFit, NodeName becomes")), "{losses:#?}");
+    assert!(
+        losses.iter().any(|l| l.contains("the order DynamicResources, NodeResourcesFit, NodeName becomes")),
+        "{losses:#?}"
+    );
 }
 
 #[test]

@@ -79,12 +79,7 @@ pub(crate) fn allocated(claim: ResourceClaim, node: &str, device: &str, reserved
         driver: "d".into(),
         pool: node.into(),
         device: device.into(),
-        admin_access: false,
-        tolerations: Vec::new(),
-        binding_conditions: Vec::new(),
-        binding_failure_conditions: Vec::new(),
-        share_id: None,
-        consumed_capacity: Vec::new(),
+        ..DeviceResult::default()
     };
     let result = AllocationResult {
         results: vec![result],

@@ -49,8 +49,8 @@ pub enum VolumesOutcome {
     },
 }
 
-/// How the writes to a pod's ResourceClaims ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// How the writes to a pod's ResourceClaims ended. By default none was sent.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ClaimsOutcome {
     /// The claims that were written, in order; all that were asked for where nothing failed.
     pub written: Vec<WrittenClaim>,

@@ -35,16 +35,5 @@ pub(crate) fn slice(name: &str, pool: &str, node: Option<&str>, devices: &[&str]
 /// One device of a claim that has it for itself.
 pub(crate) fn result(pool: &str, device: &str) -> DeviceResult {
     let PoolId { driver, pool } = pool_id(pool);
-    DeviceResult {
-        request: "r0".into(),
-        driver,
-        pool,
-        device: device.into(),
-        admin_access: false,
-        tolerations: Vec::new(),
-        binding_conditions: Vec::new(),
-        binding_failure_conditions: Vec::new(),
-        share_id: None,
-        consumed_capacity: Vec::new(),
-    }
+    DeviceResult { request: "r0".into(), driver, pool, device: device.into(), ..DeviceResult::default() }
 }

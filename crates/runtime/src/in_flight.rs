@@ -63,7 +63,7 @@ impl Undone {
         }
         ledger.release(&self.victims);
         for (uid, writes) in &self.claims {
-            ledger.claims_never_written(uid, writes);
+            ledger.claims_written(uid, writes, &ClaimsOutcome::default());
         }
     }
 }
@@ -82,8 +82,6 @@ pub(super) enum Consequence {
     Release(Vec<Str>),
     /// How the writes to the claims of the pod with this uid ended.
     ClaimsWritten(Str, Arc<[ClaimWrite]>, ClaimsOutcome),
-    /// The writes to the claims of the pod with this uid were never sent.
-    ClaimsNotSent(Str, Arc<[ClaimWrite]>),
 }
 
 impl InFlight {
@@ -105,7 +103,7 @@ impl InFlight {
             return Consequence::Forget(open.pod.uid.clone());
         }
         if let Some(ClaimRequest { pod, writes, .. }) = state.reserving.remove(&attempt) {
-            return Consequence::ClaimsNotSent(pod.uid.clone(), writes);
+            return Consequence::ClaimsWritten(pod.uid.clone(), writes, ClaimsOutcome::default());
         }
         state.evicting.remove(&attempt).map_or(Consequence::None, Consequence::Release)
     }

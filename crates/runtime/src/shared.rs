@@ -286,9 +286,6 @@ impl Shared {
             Consequence::ClaimsWritten(uid, writes, outcome) => {
                 self.ledger.write(|ledger| ledger.claims_written(&uid, &writes, &outcome));
             }
-            Consequence::ClaimsNotSent(uid, writes) => {
-                self.ledger.write(|ledger| ledger.claims_never_written(&uid, &writes));
-            }
         }
         // What came back may be what others waited for.
         self.wake_all();

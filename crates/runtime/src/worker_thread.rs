@@ -207,14 +207,8 @@ impl WorkerThread {
         match handing.map(|attempt| self.in_flight.never_opened(attempt)) {
             Some(Consequence::Forget(uid)) => undone.assumed.push(uid),
             Some(Consequence::Release(victims)) => undone.victims.extend(victims),
-            Some(Consequence::ClaimsNotSent(uid, writes)) => undone.claims.push((uid, writes)),
-            Some(
-                Consequence::None
-                | Consequence::Bound(..)
-                | Consequence::BindEnded(..)
-                | Consequence::ClaimsWritten(..),
-            )
-            | None => {}
+            Some(Consequence::ClaimsWritten(uid, writes, _)) => undone.claims.push((uid, writes)),
+            Some(Consequence::None | Consequence::Bound(..) | Consequence::BindEnded(..)) | None => {}
         }
         undone.assumed.extend(self.worker.waiting_for_volumes());
         undone

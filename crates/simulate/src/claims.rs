@@ -2,24 +2,14 @@
 
 use berth_core::io::{ClaimRequest, ClaimsOutcome, IdleClaim, WrittenClaim};
 use berth_core::ledger::Ledger;
-use berth_core::model::{ClaimAllocation, ResourceClaim};
-use std::sync::Arc;
+use berth_core::model::ResourceClaim;
 
 /// Takes all of them, and shows the claims as they are then.
 pub(crate) fn settle(ledger: &mut Ledger, request: &ClaimRequest) -> ClaimsOutcome {
     let mut written = Vec::new();
     for write in request.writes.iter() {
         let Some(claim) = ledger.devices().claim(&write.key) else { continue };
-        let mut claim = ResourceClaim::clone(claim);
-        if let Some(result) = &write.allocation {
-            let result = result.as_ref().clone();
-            claim.allocation = Some(Arc::new(ClaimAllocation { result, allocated_unix_us: None }));
-            claim.has_finalizer = true;
-        }
-        let uid = &request.pod.uid;
-        if let Err(place) = claim.reserved_for.binary_search(uid) {
-            claim.reserved_for.insert(place, uid.clone());
-        }
+        let claim = claim.once_written(write.allocation.as_deref(), &request.pod.uid);
         let resource_version = claim.resource_version.clone();
         ledger.apply_resource_claim(claim);
         written.push(WrittenClaim { key: write.key.clone(), uid: write.uid.clone(), resource_version });

@@ -131,12 +131,7 @@ mod tests {
             driver: "gpu.example.com".into(),
             pool: "node-1".into(),
             device: "gpu-0".into(),
-            admin_access: false,
-            tolerations: Vec::new(),
-            binding_conditions: Vec::new(),
-            binding_failure_conditions: Vec::new(),
-            share_id: None,
-            consumed_capacity: Vec::new(),
+            ..DeviceResult::default()
         }
     }
 

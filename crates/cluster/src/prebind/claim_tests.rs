@@ -22,12 +22,8 @@ fn device(name: &str, share: Option<&str>) -> DeviceResult {
         driver: "d".into(),
         pool: "p".into(),
         device: name.into(),
-        admin_access: false,
-        tolerations: Vec::new(),
-        binding_conditions: Vec::new(),
-        binding_failure_conditions: Vec::new(),
         share_id: share.map(Into::into),
-        consumed_capacity: Vec::new(),
+        ..DeviceResult::default()
     }
 }
 

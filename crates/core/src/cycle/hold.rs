@@ -1,5 +1,6 @@
 use crate::ledger::Ledger;
-use crate::model::{Feature, Plugin, Pod, Str};
+use crate::model::{Feature, Pod, Str};
+use crate::plugins::dynamic_resources;
 use crate::profile::{CompiledProfile, UnknownFields};
 use rustc_hash::FxHashMap;
 
@@ -78,8 +79,8 @@ impl<'a> Holds<'a> {
         if let Some(resource) = self.only_by_claim(pod) {
             return Some(Hold::OnlyByClaim(resource.clone()));
         }
-        let has_claims = pod.resource_claims.is_some() && self.profile.filters.has(Plugin::DynamicResources);
-        if let Some(why) = self.ledger.devices().unread().filter(|_| has_claims) {
+        let unread = self.ledger.devices().unread();
+        if let Some(why) = unread.filter(|_| dynamic_resources::concerns(self.profile, pod)) {
             return Some(Hold::UnreadClaims(why.clone()));
         }
         let unknown = self.profile.unknown_fields == UnknownFields::Hold && !pod.unknown_fields.is_empty();

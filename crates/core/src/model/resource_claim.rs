@@ -29,6 +29,20 @@ pub struct ResourceClaim {
 }
 
 impl ResourceClaim {
+    /// As it is once it is written that it gets `allocation`, if it is not allocated yet, and is reserved for the pod `uid`.
+    #[must_use]
+    pub fn once_written(&self, allocation: Option<&AllocationResult>, uid: &Str) -> Self {
+        let mut claim = self.clone();
+        if let Some(result) = allocation.filter(|_| self.allocation.is_none()) {
+            claim.allocation = Some(Arc::new(ClaimAllocation { result: result.clone(), allocated_unix_us: None }));
+            claim.has_finalizer = true;
+        }
+        if let Err(at) = claim.reserved_for.binary_search(uid) {
+            claim.reserved_for.insert(at, uid.clone());
+        }
+        claim
+    }
+
     pub fn is_reserved_for(&self, uid: &str) -> bool {
         self.reserved_for.binary_search_by(|own| (**own).cmp(uid)).is_ok()
     }
@@ -83,16 +97,22 @@ pub enum ClaimSource {
     Unset,
 }
 
+impl ClaimSource {
+    /// The name of the claim, where there is one.
+    pub const fn claim(&self) -> Option<&Str> {
+        match self {
+            Self::Named(name) | Self::Generated(name) => Some(name),
+            Self::NotNeeded | Self::NotCreated | Self::Unset => None,
+        }
+    }
+}
+
 /// The entries in the pod's order.
 pub type PodResourceClaims = Arc<[PodResourceClaim]>;
 
 impl Footprint for PodResourceClaim {
     fn heap_bytes(&self) -> usize {
-        let of_source = match &self.source {
-            ClaimSource::Named(name) | ClaimSource::Generated(name) => name.heap_bytes(),
-            ClaimSource::NotNeeded | ClaimSource::NotCreated | ClaimSource::Unset => 0,
-        };
-        self.name.heap_bytes() + of_source
+        self.name.heap_bytes() + self.source.claim().map_or(0, Str::heap_bytes)
     }
 }
 

@@ -38,6 +38,27 @@ impl Bench {
         }
     }
 
+    /// The pod `p`, tried, and the claim `c` of one device that it names.
+    fn with_one() -> Self {
+        let mut bench = Self::new();
+        bench.seen(|ledger| {
+            ledger.apply_resource_claim(claim("c", 1));
+            ledger.apply_pod(wanting("p", &["c"]));
+        });
+        bench.settle();
+        bench
+    }
+
+    /// The first of the binds is refused, the way the runtime has it end.
+    fn bind_refused(&mut self) -> BindRequest {
+        let (at, bind) = self.binds.remove(0);
+        let outcome = BindOutcome::Refused { code: Some(403), message: "no".into() };
+        self.seen(|ledger| ledger.bind_ended(&bind.pod.uid, &outcome));
+        self.inputs[at].push(Input::BindEnded { attempt: bind.attempt, outcome });
+        self.settle();
+        bind
+    }
+
     fn seen(&self, change: impl FnOnce(&mut Ledger)) {
         change(&mut self.ledger.borrow_mut());
     }
@@ -225,18 +246,9 @@ fn an_allocated_claim_ties_its_pods_to_its_node_and_needs_no_write_if_it_is_rese
 
 #[test]
 fn a_failed_bind_gives_the_reservation_back_and_the_allocation_stays() {
-    let mut bench = Bench::new();
-    bench.seen(|ledger| {
-        ledger.apply_resource_claim(claim("c", 1));
-        ledger.apply_pod(wanting("p", &["c"]));
-    });
-    bench.settle();
+    let mut bench = Bench::with_one();
     bench.wrote(all_written);
-    let (at, bind) = bench.binds.remove(0);
-    let outcome = BindOutcome::Refused { code: Some(403), message: "no".into() };
-    bench.seen(|ledger| ledger.bind_ended("p", &outcome));
-    bench.inputs[at].push(Input::BindEnded { attempt: bind.attempt, outcome });
-    bench.settle();
+    bench.bind_refused();
     assert_eq!(bench.unreserved[0].claims, [(key("c"), Str::from("uid-c"))]);
     bench.now += 20_000;
     bench.settle();
@@ -245,12 +257,7 @@ fn a_failed_bind_gives_the_reservation_back_and_the_allocation_stays() {
 
 #[test]
 fn a_refused_write_undoes_the_decision() {
-    let mut bench = Bench::new();
-    bench.seen(|ledger| {
-        ledger.apply_resource_claim(claim("c", 1));
-        ledger.apply_pod(wanting("p", &["c"]));
-    });
-    bench.settle();
+    let mut bench = Bench::with_one();
     bench.wrote(refused);
     let text = "running PreBind plugin \"DynamicResources\": add finalizer to claim default/c: no";
     assert_eq!(bench.refusal(), text);
@@ -375,18 +382,9 @@ fn of_two_timeouts_the_one_that_counts_is_waited_for() {
 
 #[test]
 fn a_reservation_that_is_being_given_back_is_asked_for_anew_whatever_is_seen() {
-    let mut bench = Bench::new();
-    bench.seen(|ledger| {
-        ledger.apply_resource_claim(claim("c", 1));
-        ledger.apply_pod(wanting("p", &["c"]));
-    });
-    bench.settle();
+    let mut bench = Bench::with_one();
     bench.wrote(all_written);
-    let (at, bind) = bench.binds.remove(0);
-    let outcome = BindOutcome::Refused { code: None, message: "no".into() };
-    bench.seen(|ledger| ledger.bind_ended("p", &outcome));
-    bench.inputs[at].push(Input::BindEnded { attempt: bind.attempt, outcome });
-    bench.settle();
+    let bind = bench.bind_refused();
     // Its end is still under way, and the driver writes its status meanwhile.
     let still = allocated(claim("c", 1), &bind.node, "0", &["p"]);
     bench.seen(|ledger| ledger.apply_resource_claim(still));
@@ -397,12 +395,7 @@ fn a_reservation_that_is_being_given_back_is_asked_for_anew_whatever_is_seen() {
 
 #[test]
 fn a_bind_that_is_taken_back_gives_the_reservation_back() {
-    let mut bench = Bench::new();
-    bench.seen(|ledger| {
-        ledger.apply_resource_claim(claim("c", 1));
-        ledger.apply_pod(wanting("p", &["c"]));
-    });
-    bench.settle();
+    let mut bench = Bench::with_one();
     bench.wrote(all_written);
     let (at, bind) = bench.binds.remove(0);
     bench.seen(|ledger| ledger.forget("p"));

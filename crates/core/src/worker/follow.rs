@@ -5,7 +5,7 @@ use crate::cycle::{Hold, waits_for_claims};
 use crate::io::{NominatedNode, Refusal};
 use crate::ledger::{Change, DeviceChange, Kinds, Ledger, LedgerAccess, NodeAspects, NodeId, PodState, oldest_first};
 use crate::limits::{CHANGES_PER_HOLD, PARKED_PODS_PER_HOLD, UNKNOWN_FIELDS_NAMED};
-use crate::model::{ClaimKey, ClaimSource, Plugin, Pod, QueueEvent, Str, Time};
+use crate::model::{ClaimKey, Plugin, Pod, QueueEvent, Str, Time};
 use crate::plugins::hints::{Helped, Hints, Reach};
 use crate::plugins::{HELPED_BY_PLACED, PluginSet, claim_matters_to};
 use crate::profile::{CompiledProfile, Mode, NamespaceAccess};
@@ -30,11 +30,18 @@ pub(super) fn held(pod: &Arc<Pod>, reason: String) -> Refusal {
     Refusal { attempted: false, nomination: NominatedNode::Keep, ..Refusal::failed(pod.clone(), reason) }
 }
 
-/// Whether the pod needs the ResourceClaim `name` of its namespace.
-fn names_claim(pod: &Pod, name: &str) -> bool {
-    let mut entries = pod.resource_claims.iter().flat_map(|entries| entries.iter());
-    entries
-        .any(|entry| matches!(&entry.source, ClaimSource::Named(own) | ClaimSource::Generated(own) if **own == *name))
+/// The ResourceClaims of its namespace that the pod names.
+fn resource_claims(pod: &Pod) -> impl Iterator<Item = &Str> {
+    pod.resource_claims.iter().flat_map(|entries| entries.iter()).filter_map(|entry| entry.source.claim())
+}
+
+/// The names of claims by namespace, both sorted.
+fn by_namespace(claims: &BTreeSet<ClaimKey>) -> BTreeMap<&str, Vec<&str>> {
+    let mut of_namespace: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for ClaimKey { namespace, name } in claims {
+        of_namespace.entry(namespace).or_default().push(name);
+    }
+    of_namespace
 }
 
 /// Whether the labels of namespaces decide whose pods the profile takes.
@@ -51,14 +58,14 @@ pub(super) fn missed_claim(ledger: &impl LedgerAccess, pod: &Pod, rejectors: Plu
         .flat_map(|volumes| volumes.claims(&pod.key.namespace, &pod.key.name))
         .map(|(claim, _)| claim)
         .collect();
-    let of_devices = pod.resource_claims.as_deref().filter(|_| rejectors.has(Plugin::DynamicResources));
-    if claims.is_empty() && of_devices.is_none() {
+    let reads_devices = pod.resource_claims.is_some() && rejectors.has(Plugin::DynamicResources);
+    if claims.is_empty() && !reads_devices {
         return false;
     }
     let is_claim = |change: &Change| match change {
         Change::Volume(change) => change.claim().is_some_and(|key| claims.contains(key)),
         Change::Device(DeviceChange::Claim { key, .. }) => {
-            of_devices.is_some() && key.namespace == pod.key.namespace && names_claim(pod, &key.name)
+            reads_devices && key.namespace == pod.key.namespace && resource_claims(pod).any(|own| *own == key.name)
         }
         _ => false,
     };
@@ -179,10 +186,7 @@ impl Worker {
     /// Lets pods that a volume plugin refused try again, if they name one of `claims`. The names of a pod's claims are not gone through
     /// for each change: there may be 512 of them, and any number of pods.
     fn wake_users(&mut self, now: Time, claims: &BTreeSet<ClaimKey>) {
-        let mut of_namespace: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-        for ClaimKey { namespace, name } in claims {
-            of_namespace.entry(namespace).or_default().push(name);
-        }
+        let of_namespace = by_namespace(claims);
         self.queue.wake(now, |entry| {
             let key = &entry.pod().key;
             let volumes = entry.pod().volumes.as_ref().filter(|_| claim_matters_to(entry.rejectors()));
@@ -195,19 +199,10 @@ impl Worker {
     /// Looks again at pods that need one of the ResourceClaims `changed`: what kept them from being tried may have ended, or begun, and
     /// those that were refused for their claims may try again. O(pods that wait).
     fn follow_claims(&mut self, step: &mut Step<'_, impl LedgerAccess>, changed: &BTreeSet<ClaimKey>) {
-        let mut of_namespace: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-        for ClaimKey { namespace, name } in changed {
-            of_namespace.entry(namespace).or_default().push(name);
-        }
+        let of_namespace = by_namespace(changed);
         let needs_one = |pod: &Pod| {
-            let claims = pod.resource_claims.as_ref().and_then(|_| of_namespace.get(&*pod.key.namespace));
-            let entries = claims.map_or(&[][..], |_| pod.resource_claims.as_deref().unwrap_or_default());
-            entries.iter().any(|entry| match (&entry.source, claims) {
-                (ClaimSource::Named(own) | ClaimSource::Generated(own), Some(claims)) => {
-                    claims.binary_search(&&**own).is_ok()
-                }
-                _ => false,
-            })
+            let changed = pod.resource_claims.as_ref().and_then(|_| of_namespace.get(&*pod.key.namespace));
+            changed.is_some_and(|changed| resource_claims(pod).any(|own| changed.binary_search(&&**own).is_ok()))
         };
         self.recheck(step, needs_one);
         self.queue.wake(step.now, |entry| {

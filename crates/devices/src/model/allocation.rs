@@ -15,7 +15,7 @@ pub struct AllocationResult {
 }
 
 /// A `DeviceRequestAllocationResult`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DeviceResult {
     /// `REQUEST` or `REQUEST/SUBREQUEST`.
     pub request: Str,

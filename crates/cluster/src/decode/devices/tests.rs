@@ -227,12 +227,7 @@ fn allocation() -> ClaimAllocation {
         driver: "d".into(),
         pool: "p".into(),
         device: device.into(),
-        admin_access: false,
-        tolerations: Vec::new(),
-        binding_conditions: Vec::new(),
-        binding_failure_conditions: Vec::new(),
-        share_id: None,
-        consumed_capacity: Vec::new(),
+        ..DeviceResult::default()
     };
     let toleration = DeviceToleration {
         key: "".into(),

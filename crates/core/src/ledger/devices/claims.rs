@@ -13,7 +13,7 @@ use super::{DeviceChange, DeviceTable};
 use crate::io::{ClaimsOutcome, WrittenClaim};
 use crate::ledger::keyed::KeyedMap;
 use crate::ledger::{Change, Ledger};
-use crate::model::{ClaimAllocation, ClaimKey, ClaimWrite, Pod, ResourceClaim, Str};
+use crate::model::{ClaimKey, ClaimWrite, Pod, ResourceClaim, Str};
 use berth_devices::model::AllocationResult;
 use std::sync::Arc;
 
@@ -161,18 +161,8 @@ impl ClaimsNow<'_> {
             // The watch was faster.
             return true;
         }
-        let mut now = ResourceClaim::clone(claim.now());
-        now.resource_version = written.resource_version.clone();
-        if now.allocation.is_none()
-            && let Some(result) = allocation
-        {
-            let result = AllocationResult::clone(result);
-            now.allocation = Some(Arc::new(ClaimAllocation { result, allocated_unix_us: None }));
-            now.has_finalizer = true;
-        }
-        if let Err(at) = now.reserved_for.binary_search(pod) {
-            now.reserved_for.insert(at, pod.clone());
-        }
+        let now = claim.now().once_written(allocation.map(AsRef::as_ref), pod);
+        let now = ResourceClaim { resource_version: written.resource_version.clone(), ..now };
         claim.written = Some(Arc::new(now));
         true
     }
@@ -266,13 +256,6 @@ impl Ledger {
                 Some(written) => claims.wrote(written, write.allocation.as_ref(), uid),
                 None => claims.end(&write.key, &write.uid, uid),
             });
-        }
-    }
-
-    /// Nothing was written of what was decided for the claims of the pod `uid`.
-    pub fn claims_never_written(&mut self, uid: &str, writes: &[ClaimWrite]) {
-        for write in writes {
-            self.change_claim(&write.key, |claims| claims.end(&write.key, &write.uid, uid));
         }
     }
 

@@ -23,6 +23,7 @@ use crate::io::IdleClaim;
 use crate::ledger::{ClaimPlan, DeviceTable, NodeId};
 use crate::limits::DEVICE_STEPS;
 use crate::model::{Labels, Pod, ResourceClaim, Str};
+use crate::profile::CompiledProfile;
 use berth_devices::model::{AllocationResult, Request, ResourceClaim as ClaimSpec};
 use berth_devices::node_selector::{Node, NodeLabels, NodeSelector};
 use berth_devices::{Allocator, Outcome, ShareIds};
@@ -34,6 +35,11 @@ use std::sync::Arc;
 
 /// What the score counts for the first alternative of a prioritized list; each further one counts one less.
 const ALTERNATIVES: i64 = 8;
+
+/// Whether the profile judges the pod by its claims.
+pub(crate) fn concerns(profile: &CompiledProfile, pod: &Pod) -> bool {
+    pod.resource_claims.is_some() && profile.filters.has(Plugin::DynamicResources)
+}
 
 /// What PreFilter found out.
 #[derive(Debug)]
@@ -51,12 +57,8 @@ pub(crate) struct State<'t> {
 impl<'t> State<'t> {
     /// `None` where the pod needs no claims.
     pub(crate) fn prepare(cx: PluginContext<'t>, pod: &Pod, kept: &'t RefCell<Kept>) -> Result<Option<Self>, Stop> {
-        if pod.resource_claims.is_none() || !cx.profile.filters.has(Plugin::DynamicResources) {
-            kept.borrow_mut().end();
-            return Ok(None);
-        }
         let devices = cx.ledger.devices();
-        let claims = resolve(devices, pod).map_err(refused)?;
+        let claims = if concerns(cx.profile, pod) { resolve(devices, pod).map_err(refused)? } else { Vec::new() };
         if claims.is_empty() {
             kept.borrow_mut().end();
             return Ok(None);

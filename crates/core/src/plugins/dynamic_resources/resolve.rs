@@ -38,6 +38,5 @@ pub(super) fn resolve<'t>(devices: &'t DeviceTable, pod: &Pod) -> Result<Vec<&'t
 
 /// Which claim of the pod cannot be used yet, in upstream's words: PreEnqueue, which keeps the pod from being tried.
 pub(crate) fn waits_for(ledger: &Ledger, pod: &Pod) -> Option<String> {
-    pod.resource_claims.as_ref()?;
     resolve(ledger.devices(), pod).err()
 }

@@ -189,17 +189,24 @@ fn nominate(api: &Api, path: &str, node: &str) {
     api.patch(&format!("{path}/status"), Patch::Merge, &json!({"status": {"nominatedNodeName": node}})).unwrap();
 }
 
+fn open_gates(api: &Api, path: &str) {
+    api.patch(path, Patch::Json, &json!([{"op": "remove", "path": "/spec/schedulingGates"}])).unwrap();
+}
+
 #[test]
 fn a_node_nominated_from_outside_is_tried_first() {
     let world = World::new("nominated");
     world.node("small", "1", |node| node);
     world.node("large", "16", |node| node);
-    // Both would go to the larger node, and one of them cannot go where it is nominated.
-    for (pod, cpu) in [("fits", "800m"), ("does-not-fit", "2")] {
-        world.pod(pod, cpu, |_| {});
-        nominate(&world.plane.api, &pod_path("nominated", pod), "nominated-small");
-    }
     world.profile("nominated", &json!({}));
+    world.settle("large");
+    // Both would go to the larger node, and one of them cannot go where it is nominated. A gate keeps each until it is
+    // nominated: its end and the nomination come in one object, so that no worker sees one without the other.
+    for (pod, cpu) in [("fits", "800m"), ("does-not-fit", "2")] {
+        world.pod(pod, cpu, |pod| pod["spec"]["schedulingGates"] = json!([{"name": "example.com/nominating"}]));
+        nominate(&world.plane.api, &pod_path("nominated", pod), "nominated-small");
+        open_gates(&world.plane.api, &pod_path("nominated", pod));
+    }
     assert_eq!(world.bound("fits"), "small");
     assert_eq!(world.bound("does-not-fit"), "large");
 }
@@ -241,8 +248,7 @@ fn a_gated_pod_is_left_alone_until_its_last_gate_goes() {
     let pod = world.get("waits");
     assert!(pod["spec"]["nodeName"].is_null());
     assert_eq!(condition(&pod, "PodScheduled").unwrap().1, "SchedulingGated", "the API server's word stands");
-    let open = json!([{"op": "remove", "path": "/spec/schedulingGates"}]);
-    world.plane.api.patch(&pod_path("gated", "waits"), Patch::Json, &open).unwrap();
+    open_gates(&world.plane.api, &pod_path("gated", "waits"));
     assert_eq!(world.bound("waits"), "0");
     assert!(events(&world.plane.api, "gated", "FailedScheduling").is_empty());
 }

@@ -73,7 +73,7 @@ const PROFILES: &str = "schedulerprofiles.scheduling.berth.dev";
 const REVISIONS: &str = "controllerrevisions.apps";
 
 /// All but reading the kinds that are watched.
-const NEEDS: [Permission; 18] = [
+const NEEDS: [Permission; 20] = [
     need("create", "pods/binding"),
     need("list", PROFILES),
     need("watch", PROFILES),
@@ -86,7 +86,9 @@ const NEEDS: [Permission; 18] = [
     need("patch", "persistentvolumeclaims"),
     need("get", "persistentvolumeclaims"),
     need("get", "resourceclaims.resource.k8s.io"),
+    need("create", "resourceclaims.resource.k8s.io"),
     need("patch", "resourceclaims.resource.k8s.io"),
+    need("delete", "resourceclaims.resource.k8s.io"),
     need("patch", "resourceclaims.resource.k8s.io/status"),
     need("patch", "resourceclaims.resource.k8s.io/binding"),
     need("create", "events.events.k8s.io"),

@@ -162,7 +162,7 @@ fn each_admission_policy_concerns_the_account_alone_and_is_in_force() {
     let objects = rendered(&["--set", set]);
     let of = |kind: &str| objects.iter().filter(|object| object["kind"] == kind).collect::<Vec<_>>();
     let (policies, bindings) = (of("ValidatingAdmissionPolicy"), of("ValidatingAdmissionPolicyBinding"));
-    assert_eq!((policies.len(), bindings.len()), (8, 8));
+    assert_eq!((policies.len(), bindings.len()), (9, 9));
     for policy in policies {
         let name = policy["metadata"]["name"].as_str().unwrap();
         assert!(page.contains(&format!("| `{name}` |")), "docs/rbac.md does not explain {name}");
@@ -287,9 +287,8 @@ const FORBIDDEN: &[Access<'static>] = &[
     ("patch", "storage.k8s.io", "csinodes", "", ""),
     ("create", "storage.k8s.io", "volumeattachments", "", ""),
     ("patch", "storage.k8s.io", "storageclasses", "", ""),
-    ("create", "resource.k8s.io", "resourceclaims", "default", ""),
     ("update", "resource.k8s.io", "resourceclaims", "default", ""),
-    ("delete", "resource.k8s.io", "resourceclaims", "default", ""),
+    ("deletecollection", "resource.k8s.io", "resourceclaims", "default", ""),
     ("patch", "resource.k8s.io", "resourceslices", "", ""),
     ("patch", "resource.k8s.io", "deviceclasses", "", ""),
     ("create", "", "events", HOME, ""),

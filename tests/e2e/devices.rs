@@ -123,3 +123,98 @@ fn an_idle_claim_for_a_full_node_is_deallocated_and_allocated_anew() {
         .unwrap();
     assert_eq!(now["status"]["reservedFor"].as_array().unwrap().len(), 1);
 }
+
+/// The claims that were made for the pod's extended resources.
+fn made_for(world: &World, pod: &Value) -> Vec<Value> {
+    let all = world.plane.api.get(&claims(world, "")).unwrap();
+    let mut all = all["items"].as_array().unwrap().clone();
+    all.retain(|claim| claim["metadata"]["ownerReferences"][0]["uid"] == pod["metadata"]["uid"]);
+    all
+}
+
+#[test]
+fn an_extended_resource_is_provided_by_devices_or_by_a_plugin() {
+    if !minor::is_ours() {
+        return;
+    }
+    let world = World::with("extended", &json!({}), 2);
+    let resource = "extended.lab.berth.dev/gpu";
+    publish(&world);
+    let api = &world.plane.api;
+    let named = json!({"spec": {"extendedResourceName": resource}});
+    api.patch(&format!("{API}/deviceclasses/{}", world.name), Patch::Merge, &named).unwrap();
+    let asking = |name: &str, amount: &str| {
+        world.pod(name, "100m", |pod| {
+            let requests = json!({"cpu": "100m", resource: amount});
+            pod["spec"]["containers"][0]["resources"] = json!({"requests": requests, "limits": requests});
+        })
+    };
+
+    let first = asking("first", "2");
+    assert_eq!(world.bound("first"), "0");
+    let [claim] = &made_for(&world, &first)[..] else { panic!("one claim") };
+    let name = claim["metadata"]["name"].as_str().unwrap();
+    assert!(name.starts_with("first-extended-resources-"), "{name}");
+    assert_eq!(claim["metadata"]["annotations"]["resource.kubernetes.io/extended-resource-claim"], "true");
+    assert_eq!(claim["metadata"]["finalizers"][0], "resource.kubernetes.io/delete-protection");
+    assert_eq!(claim["spec"]["devices"]["requests"][0]["exactly"]["count"], 2);
+    assert_eq!(claim["status"]["allocation"]["devices"]["results"].as_array().unwrap().len(), 2);
+    assert_eq!(claim["status"]["reservedFor"][0]["uid"], first["metadata"]["uid"]);
+    let told = &world.get("first")["status"]["extendedResourceClaimStatus"];
+    let container = &first["spec"]["containers"][0]["name"];
+    let mapping = json!({"containerName": container, "resourceName": resource, "requestName": "container-0-request-1"});
+    assert_eq!(*told, json!({"resourceClaimName": name, "requestMappings": [mapping]}));
+
+    // No devices are left. What was made for the first goes with it, and the second gets them.
+    let second = asking("second", "1");
+    world.says("second", "0/2 nodes are available: 2 cannot allocate all claims.");
+    assert!(made_for(&world, &second).is_empty());
+    let release = json!({"metadata": {"finalizers": null}});
+    api.patch(&claims(&world, name), Patch::Merge, &release).unwrap();
+    api.delete(&claims(&world, name), None).unwrap();
+    assert_eq!(world.bound("second"), "0");
+    assert_eq!(made_for(&world, &second).len(), 1);
+
+    // A node with a device plugin is as good, and needs no claim.
+    let third = asking("third", "2");
+    world.says("third", "0/2 nodes are available: 2 cannot allocate all claims.");
+    world.node("plugin", "1", |node| node.resource(resource, "2"));
+    assert_eq!(world.bound("third"), "plugin");
+    assert!(made_for(&world, &third).is_empty());
+}
+
+/// A process that ended between its writes has left the claim.
+#[test]
+fn the_claim_of_an_attempt_before_is_deleted_and_the_pod_placed() {
+    if !minor::is_ours() {
+        return;
+    }
+    let world = World::with("leftover", &json!({}), 2);
+    let resource = "leftover.lab.berth.dev/gpu";
+    publish(&world);
+    let api = &world.plane.api;
+    let named = json!({"spec": {"extendedResourceName": resource}});
+    api.patch(&format!("{API}/deviceclasses/{}", world.name), Patch::Merge, &named).unwrap();
+    let pod = world.pod("p", "100m", |pod| {
+        pod["spec"]["schedulingGates"] = json!([{"name": "example.com/later"}]);
+        let requests = json!({"cpu": "100m", resource: "1"});
+        pod["spec"]["containers"][0]["resources"] = json!({"requests": requests, "limits": requests});
+    });
+    let owner =
+        json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": pod["metadata"]["uid"], "controller": true});
+    let left = json!({
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
+        "metadata": {
+            "name": "left", "ownerReferences": [owner],
+            "annotations": {"resource.kubernetes.io/extended-resource-claim": "true"},
+            "finalizers": ["resource.kubernetes.io/delete-protection"],
+        },
+        "spec": {"devices": {"requests": [{"name": "container-0-request-1", "exactly": {"deviceClassName": world.name}}]}},
+    });
+    api.post(&claims(&world, ""), &left).unwrap();
+    let open = json!([{"op": "remove", "path": "/spec/schedulingGates"}]);
+    api.patch(&crate::objects::pod_path(&world.name, "p"), Patch::Json, &open).unwrap();
+    assert_eq!(world.bound("p"), "0");
+    let made = made_for(&world, &pod);
+    assert!(made.len() == 1 && made[0]["metadata"]["name"] != "left", "{made:?}");
+}

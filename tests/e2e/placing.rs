@@ -153,38 +153,6 @@ fn who_fits_nowhere_is_told_in_the_words_of_upstream_and_events_say_it_too() {
     assert_eq!(condition(&world.get("waits"), "PodScheduled").unwrap().0, "True");
 }
 
-#[test]
-fn devices_hold_the_pod_and_name_themselves() {
-    let world = World::with("held", &json!({}), 2);
-    let class = json!({
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "DeviceClass",
-        "metadata": {"name": "held"},
-        "spec": {"extendedResourceName": "held.lab.berth.dev/gpu"},
-    });
-    world.plane.api.post("/apis/resource.k8s.io/v1/deviceclasses", &class).unwrap();
-    world.pod("extended", "100m", |pod| {
-        let one = json!({"cpu": "100m", "held.lab.berth.dev/gpu": "1"});
-        pod["spec"]["containers"][0]["resources"] = json!({"requests": one, "limits": one});
-    });
-    let is_held = |name: &str, says: &str| {
-        let message = world.held(name);
-        assert!(message.starts_with(says) && message.contains("held, not placed wrongly"), "{message}");
-    };
-    if minor::is_ours() {
-        is_held("extended", "the pod requests held.lab.berth.dev/gpu, which a DeviceClass stands for");
-    } else {
-        // Older API servers drop the name from the class.
-        let message = world.unschedulable("extended");
-        assert!(message.contains("2 Insufficient held.lab.berth.dev/gpu"), "{message}");
-    }
-    // Nothing of that stands in the way of others, and a node that lists the device ends the wait of those who want it.
-    world.pod("plain", "100m", |_| {});
-    world.bound("plain");
-    world.node("gpu", "1", |node| node.resource("held.lab.berth.dev/gpu", "1"));
-    assert_eq!(world.bound("extended"), "gpu");
-}
-
 fn nominate(api: &Api, path: &str, node: &str) {
     api.patch(&format!("{path}/status"), Patch::Merge, &json!({"status": {"nominatedNodeName": node}})).unwrap();
 }

@@ -6,6 +6,8 @@
 
 #[path = "../../devices/tests/differential/draw.rs"]
 mod draw;
+#[path = "dynamic_resources/extended.rs"]
+mod extended;
 #[path = "../../devices/tests/differential/objects.rs"]
 mod objects;
 #[path = "dynamic_resources/oracle.rs"]

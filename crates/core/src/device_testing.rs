@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub(crate) fn class(name: &str, selector: Option<&str>) -> DeviceClass {
     let selectors = selector.into_iter().map(|cel| Selector { cel: Some(cel.into()) }).collect();
     let spec = Arc::new(ClassSpec { name: name.into(), selectors, config: Vec::new() });
-    DeviceClass { name: name.into(), extended_resource: None, spec }
+    DeviceClass { name: name.into(), extended_resource: None, created_unix_us: 0, spec }
 }
 
 /// The devices of a node, in a pool of its name.

@@ -229,7 +229,7 @@ pub struct VolumeRequest {
 }
 
 /// The writes to a pod's ResourceClaims that a bind needs first: of each claim its finalizer, its allocation, and that it is reserved for
-/// the pod.
+/// the pod. A claim for extended resources is made before, and the pod's status says of it afterwards.
 ///
 /// The first try goes by what was judged, each further one by the claim as it is then, if its uid is the same: a claim that has the
 /// allocation and the reservation counts as written.
@@ -241,12 +241,15 @@ pub struct ClaimRequest {
     pub writes: Arc<[ClaimWrite]>,
 }
 
-/// ResourceClaims that are not reserved for the pod any more, since it is not bound: upstream's Unreserve. Their allocations stay.
+/// ResourceClaims that are not reserved for the pod any more, since it is not bound: upstream's Unreserve. Their allocations stay. What was
+/// made for the pod alone goes.
 #[derive(Debug, Clone)]
 pub struct UnreserveRequest {
     pub pod: Arc<Pod>,
     /// Key and uid of each.
     pub claims: Vec<(ClaimKey, Str)>,
+    /// The claim that was, or may have been, made for the pod's extended resources: it is deleted.
+    pub extended: Option<ClaimKey>,
 }
 
 /// The end of an allocation that no pod but this one reserves: the pod fits nowhere with it.
@@ -262,6 +265,8 @@ pub struct IdleClaim {
     pub key: ClaimKey,
     pub uid: Str,
     pub resource_version: Str,
+    /// Whether it was made for extended resources: then it is deleted, and not only its allocation.
+    pub is_extended: bool,
 }
 
 /// `status.nominatedNodeName` of a pod that may have to wait before it is bound: autoscalers read it.

@@ -61,6 +61,10 @@ pub const DEVICE_STEPS: u64 = 1_000_000;
 /// Steps of that search that take as long as judging a row.
 pub const DEVICE_STEPS_PER_WORK: u64 = 2;
 
+/// Kinds of claims whose answers of nodes are kept, and of how many nodes in all before the oldest kind goes: some 10 MB.
+pub const DEVICE_QUESTIONS_KEPT: usize = 8;
+pub const DEVICE_ROWS_KEPT: usize = 100_000;
+
 /// What one selector may do for one device, as upstream's cost limit: what an API server takes stays far below it.
 pub const SELECTOR_STEPS: u64 = 1_000_000;
 

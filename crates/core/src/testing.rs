@@ -72,6 +72,7 @@ pub fn pod(name: &str, shape: PodShape) -> Pod {
         usage: Arc::new(usage),
         volumes: None,
         resource_claims: None,
+        extended: None,
         scheduled: None,
         unknown_fields: Vec::new(),
     }

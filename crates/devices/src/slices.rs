@@ -39,12 +39,21 @@ pub struct Slices {
     shared: Counts,
 }
 
-/// The only node that a slice concerns. Counters concern every node of their pool.
-fn only_node(slice: &ResourceSlice) -> Option<&Str> {
-    slice.nodes.only_node().filter(|_| slice.shared_counters.is_empty())
-}
-
 impl Slices {
+    /// The only node that a slice concerns. Counters concern every node of their pool.
+    pub fn only_node(slice: &ResourceSlice) -> Option<&Str> {
+        slice.nodes.only_node().filter(|_| slice.shared_counters.is_empty())
+    }
+
+    /// The pool that the slice of this name is in.
+    pub fn pool_of(&self, slice: &str) -> Option<&PoolId> {
+        self.pool_of.get(slice)
+    }
+
+    pub fn pool_count(&self) -> usize {
+        self.pools.len()
+    }
+
     /// Adds a slice, or replaces the one of its name.
     pub fn apply(&mut self, slice: ResourceSlice) {
         self.delete(&slice.name);
@@ -73,7 +82,7 @@ impl Slices {
                 counts.remove(&id);
             }
         }
-        if let Some(node) = only_node(&slice)
+        if let Some(node) = Self::only_node(&slice)
             && self.local.get(node).is_some_and(Counts::is_empty)
         {
             self.local.remove(node);
@@ -82,7 +91,7 @@ impl Slices {
     }
 
     fn count(&mut self, slice: &ResourceSlice) -> &mut Counts {
-        match only_node(slice) {
+        match Self::only_node(slice) {
             Some(node) => self.local.entry(node.clone()).or_default(),
             None => &mut self.shared,
         }

@@ -9,10 +9,13 @@ pub(crate) fn settle(ledger: &mut Ledger, request: &ClaimRequest) -> ClaimsOutco
     let mut written = Vec::new();
     for write in request.writes.iter() {
         let Some(claim) = ledger.devices().claim(&write.key) else { continue };
-        let claim = claim.once_written(write.allocation.as_deref(), &request.pod.uid);
-        let resource_version = claim.resource_version.clone();
+        let mut claim = claim.once_written(write.allocation.as_deref(), &request.pod.uid);
+        if write.creates.is_some() {
+            claim.uid = write.key.to_string().into();
+        }
+        let (uid, resource_version) = (claim.uid.clone(), claim.resource_version.clone());
         ledger.apply_resource_claim(claim);
-        written.push(WrittenClaim { key: write.key.clone(), uid: write.uid.clone(), resource_version });
+        written.push(WrittenClaim { key: write.key.clone(), uid, resource_version });
     }
     let outcome = ClaimsOutcome { written, failure: None };
     ledger.claims_written(&request.pod.uid, &request.writes, &outcome);
@@ -29,4 +32,12 @@ pub(crate) fn deallocate(ledger: &mut Ledger, idle: &IdleClaim) {
         ..ResourceClaim::clone(claim)
     };
     ledger.apply_resource_claim(free);
+}
+
+/// Deletes the claim that was made for the extended resources of a pod, if there is one.
+pub(crate) fn delete_made(ledger: &mut Ledger, namespace: &str, pod: &str) {
+    let made = ledger.devices().extended_claim_of(namespace, pod).map(|claim| claim.key.to_string());
+    if let Some(identity) = made {
+        ledger.delete_resource_claim(&identity);
+    }
 }

@@ -71,6 +71,7 @@ fn on_node(pod: &Pod, node: &Str) -> Pod {
         // Claims are for the pods that name them.
         volumes: None,
         resource_claims: None,
+        extended: None,
         ..pod.clone()
     }
 }

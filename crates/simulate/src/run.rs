@@ -247,7 +247,14 @@ impl<'a> Run<'a> {
                 true
             }
             // Nothing comes between this nomination and the bind.
-            Effect::Nominate(_) | Effect::Unreserve(_) => false,
+            Effect::Nominate(_) => false,
+            Effect::Unreserve(request) => {
+                let pod = &request.pod;
+                if request.extended.is_some() {
+                    claims::delete_made(&mut self.ledger.borrow_mut(), &pod.key.namespace, &pod.uid);
+                }
+                request.extended.is_some()
+            }
             Effect::Deallocate(request) => {
                 claims::deallocate(&mut self.ledger.borrow_mut(), &request.claim);
                 true
@@ -270,7 +277,10 @@ impl<'a> Run<'a> {
         progress.victims.extend(victims.iter().chain(taken_back).map(|victim| victim.key.to_string()));
         for victim in victims {
             self.record(|| Change::Removed { uid: victim.uid.clone() });
-            self.ledger.borrow_mut().delete_pod(&victim.uid);
+            let mut ledger = self.ledger.borrow_mut();
+            ledger.delete_pod(&victim.uid);
+            claims::delete_made(&mut ledger, &victim.key.namespace, &victim.uid);
+            drop(ledger);
             // A victim that was placed in this run is in the report, too.
             if let Some(progress) = self.progress.get_mut(&victim.uid) {
                 progress.node = None;

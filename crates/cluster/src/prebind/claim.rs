@@ -11,10 +11,10 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 /// Without it an allocated claim could be deleted under its users.
-const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
+pub(super) const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 
 /// Adds to the lists of an object, and leaves alone what it does not name.
-const STRATEGIC: &str = "application/strategic-merge-patch+json";
+pub(super) const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
 /// What is left to be written to a claim.
 pub(super) struct Claim<'a> {
@@ -160,7 +160,7 @@ pub(super) fn is_reserved(answer: &Answer, uid: &str, pod: &Pod) -> Result<bool,
     Ok(*metadata.uid == *uid && status.reserved_for.iter().any(|user| user.uid == pod.uid))
 }
 
-fn path(key: &ClaimKey) -> String {
+pub(super) fn path(key: &ClaimKey) -> String {
     format!("/apis/resource.k8s.io/v1/namespaces/{}/resourceclaims/{}", key.namespace, key.name)
 }
 

@@ -37,6 +37,7 @@ fn allocate() -> ClaimWrite {
         has_finalizer: true,
         allocation: Some(Arc::new(AllocationResult { results, ..AllocationResult::default() })),
         needed: true,
+        creates: None,
     }
 }
 
@@ -86,7 +87,7 @@ fn failed(code: Option<u16>, message: &str) -> ClaimsOutcome {
 }
 
 /// A server that goes on for so long with a write that was given up.
-fn landing_within(lands: Duration) -> Options {
+pub(super) fn landing_within(lands: Duration) -> Options {
     Options { limits: quick().limits.landing_within(lands), ..quick() }
 }
 
@@ -98,11 +99,15 @@ impl Bench {
     }
 
     fn unreserve(&self) {
-        let request = UnreserveRequest { pod: Arc::new(pod("ns", "p1")), claims: vec![(key(), "uid-gpus".into())] };
+        let request = UnreserveRequest {
+            pod: Arc::new(pod("ns", "p1")),
+            claims: vec![(key(), "uid-gpus".into())],
+            extended: None,
+        };
         self.pre_binder.unreserve(&"profile".into(), request);
     }
 
-    async fn claims_outcome(&self) -> ClaimsOutcome {
+    pub(super) async fn claims_outcome(&self) -> ClaimsOutcome {
         until("an outcome", || !self.inputs.lock().unwrap().is_empty()).await;
         match &self.inputs.lock().unwrap()[0].1 {
             Input::ClaimsWritten { outcome, .. } => outcome.clone(),
@@ -110,7 +115,7 @@ impl Bench {
         }
     }
 
-    async fn is_done(&self) {
+    pub(super) async fn is_done(&self) {
         until("done", || self.pre_binder.pending() == Pending { queued: 0, in_flight: 0 }).await;
     }
 
@@ -545,7 +550,7 @@ async fn no_failure_is_told_before_the_claim_can_be_read_again() {
 async fn an_idle_claim_is_deallocated_as_it_was_judged_and_left_alone_if_it_has_changed() {
     for (code, want) in [(200, "written"), (409, "conflict"), (404, "conflict"), (403, "failed")] {
         let bench = Bench::start(move |_| async move { Reply::json(code, claim("10", &json!({}))) }).await;
-        let idle = IdleClaim { key: key(), uid: "uid-gpus".into(), resource_version: "9".into() };
+        let idle = IdleClaim { key: key(), uid: "uid-gpus".into(), resource_version: "9".into(), is_extended: false };
         let request = DeallocateRequest { pod: Arc::new(pod("ns", "p1")), claim: idle };
         bench.pre_binder.deallocate(&"profile".into(), request);
         bench.is_done().await;

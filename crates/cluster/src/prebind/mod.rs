@@ -13,16 +13,19 @@
 //! provisioned. Every write names the uid and resourceVersion that was judged, so it can be repeated: a second one that lands is
 //! refused, and a read-back shows whose the first was. Nothing is undone in the cluster when a later write of a job fails: the
 //! volume controller continues from what is there, and so does the next attempt. Reservations of ResourceClaims are given back by
-//! a job of their own.
+//! a job of their own, and a claim that was made for the pod's extended resources is deleted by it.
 
 mod allocation;
 mod claim;
+mod extended;
 mod nomination;
 mod reserve;
 mod write;
 
 #[cfg(test)]
 mod claim_tests;
+#[cfg(test)]
+mod extended_tests;
 #[cfg(test)]
 mod tests;
 
@@ -70,7 +73,7 @@ pub struct Kit {
     own: OwnWrites,
     volumes: Counters<WriteResult>,
     claims: Counters<WriteResult>,
-    /// Finalizers of ResourceClaims.
+    /// ResourceClaims that are made and deleted, and their finalizers.
     resource_claims: Counters<WriteResult>,
     /// Allocations and reservations of ResourceClaims.
     claim_status: Counters<WriteResult>,

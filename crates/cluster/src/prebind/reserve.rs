@@ -54,28 +54,38 @@ impl Kit {
     pub(super) async fn reserve(&self, request: &ClaimRequest, progress: &dyn Progress) -> ClaimsOutcome {
         let mut outcome = ClaimsOutcome { written: Vec::new(), failure: None };
         for write in request.writes.iter() {
-            match self.write_claim(write, &request.pod, progress).await {
-                Ok(resource_version) => {
-                    let (key, uid) = (write.key.clone(), write.uid.clone());
-                    outcome.written.push(WrittenClaim { key, uid, resource_version });
-                }
-                Err(Failure { code, message }) => {
-                    outcome.failure = Some(ClaimsFailure { code, message });
-                    break;
-                }
+            let written = match &write.creates {
+                None => self.write_claim(write, &request.pod, progress).await,
+                Some(claim) => match self.make_claim((write, claim), &request.pod, progress).await {
+                    Ok(made) => self.write_claim(&made, &request.pod, progress).await,
+                    Err(failure) => Err(failure),
+                },
+            };
+            let mut ended = written.map(|written| outcome.written.push(written));
+            if let (Some(claim), Ok(())) = (&write.creates, &ended) {
+                ended = self.tell_pod(&write.key, &claim.mappings, &request.pod, progress).await;
+            }
+            if let Err(Failure { code, message }) = ended {
+                outcome.failure = Some(ClaimsFailure { code, message });
+                break;
             }
         }
         outcome
     }
 
-    async fn write_claim(&self, write: &ClaimWrite, pod: &Pod, progress: &dyn Progress) -> Result<Str, Failure> {
+    async fn write_claim(
+        &self,
+        write: &ClaimWrite,
+        pod: &Pod,
+        progress: &dyn Progress,
+    ) -> Result<WrittenClaim, Failure> {
         let claim = Claim::new(write, pod, Timestamp::now())
             .map_err(|error| Failure::from(format!("encode allocation of claim {}: {error}", write.key)))?;
         let mut writing = Writing { kit: self, progress, claim, given_up: None };
         match writing.write().await {
-            Ok(version) => {
+            Ok(resource_version) => {
                 self.claim_status.count(WriteResult::Written);
-                Ok(version)
+                Ok(WrittenClaim { key: write.key.clone(), uid: write.uid.clone(), resource_version })
             }
             Err((result, failure)) => {
                 let counters = match writing.claim.step() {
@@ -89,7 +99,7 @@ impl Kit {
     }
 
     /// Reads until there is an answer, or patience is over.
-    async fn read(
+    pub(super) async fn read(
         &self,
         call: &Call,
         patience: Patience,
@@ -122,6 +132,9 @@ impl Kit {
                 }
             };
             self.claim_status.count(result);
+        }
+        if let Some(made) = &request.extended {
+            self.delete_claim(made, &request.pod, progress).await;
         }
     }
 
@@ -307,7 +320,7 @@ impl Writing<'_> {
 }
 
 /// Whether asking again would bring nothing else.
-fn is_definite(error: &WriteError) -> bool {
+pub(super) fn is_definite(error: &WriteError) -> bool {
     matches!(error.meaning, Meaning::Refused | Meaning::ReadBack)
 }
 
@@ -317,7 +330,7 @@ fn unreadable() -> WriteError {
     WriteError { meaning: Meaning::Unknown, code: None, pause: None, message }
 }
 
-fn why(given_up: GivenUp) -> String {
+pub(super) fn why(given_up: GivenUp) -> String {
     match given_up {
         GivenUp::NotLeading | GivenUp::Unwanted => "not written: this process leads no more".to_owned(),
         GivenUp::TriedOften { tries, last } => format!("not written in {tries} tries: {last}"),

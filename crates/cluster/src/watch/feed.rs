@@ -66,7 +66,9 @@ impl<K: Tracked> Feed<K> {
         match event {
             WatchEvent::Item(object) | WatchEvent::Apply(object) => K::apply(object, ledger),
             WatchEvent::Delete(key) => K::delete(&K::identity_of(&key), ledger),
-            WatchEvent::Begin | WatchEvent::Bad(_) | WatchEvent::Synced => {}
+            WatchEvent::Begin => K::begin_read(ledger),
+            WatchEvent::Synced => K::end_read(ledger),
+            WatchEvent::Bad(_) => {}
         }
     }
 

@@ -43,6 +43,11 @@ pub trait Watched: Send + 'static {
     /// Tells the ledger that the kind is read, or why it counts as empty.
     fn note_absence(_absence: Option<Absence>, _ledger: &mut Ledger) {}
 
+    /// Tells the ledger that all objects are read anew: what it does not see until [`Self::end_read`] is gone.
+    fn begin_read(_ledger: &mut Ledger) {}
+
+    fn end_read(_ledger: &mut Ledger) {}
+
     /// The object as a pod, if it is one: some look at pods before they are applied.
     fn pod(_object: &Self::Object) -> Option<&Pod> {
         None
@@ -342,6 +347,14 @@ kinds! {
 
         fn note_absence(absence: Option<Absence>, ledger: &mut Ledger) {
             ledger.read_claims(absence.map(Absence::as_str));
+        }
+
+        fn begin_read(ledger: &mut Ledger) {
+            ledger.begin_read_of_claims();
+        }
+
+        fn end_read(ledger: &mut Ledger) {
+            ledger.end_read_of_claims();
         }
     };
     ResourceSlices: "resource.k8s.io" "v1" "ResourceSlice" "resourceslices" by name

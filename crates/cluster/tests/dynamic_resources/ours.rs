@@ -4,9 +4,9 @@ use berth_cluster::decode::{Decoder, Object};
 use berth_cluster::manifest::from_manifest;
 use berth_core::cycle::{Decision, Explanation, NodeAnswer, Scheduler, explain};
 use berth_core::ledger::{ClaimPlan, Ledger, PodState, Proposal};
-use berth_core::model::{Plugin, PluginSet, Pod, ResourceClaim, Score, Str};
+use berth_core::model::{Plugin, PluginSet, Pod, RequestMapping, ResourceClaim, Score, Str};
 use berth_core::profile::CompiledProfile;
-use berth_devices::model::AllocationResult;
+use berth_devices::model::{AllocationResult, DeviceRequest};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,7 +37,10 @@ pub(crate) enum Answer {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Written {
+    /// Its name; nothing if it is made.
     pub(crate) claim: String,
+    /// What it is made from, and what the pod is told of it.
+    pub(crate) made: Option<(Vec<DeviceRequest>, Vec<RequestMapping>)>,
     pub(crate) allocation: Option<AllocationResult>,
     pub(crate) reserved_for: Vec<String>,
 }
@@ -108,6 +111,7 @@ fn put_in_flight(ledger: &mut Ledger, question: &Value, pod: &Arc<Pod>) {
     let mut other = Pod::clone(pod);
     (other.uid, other.key.name) = ("another".into(), "another".into());
     other.resource_claims = None;
+    other.extended = None;
     ledger.apply_pod(other);
     let Some(PodState::Pending(other)) = ledger.pod("another").cloned() else { panic!("it waits") };
     let in_flight = ledger.devices().claims().filter(|claim| uids.contains(&&*claim.uid));
@@ -115,7 +119,7 @@ fn put_in_flight(ledger: &mut Ledger, question: &Value, pod: &Arc<Pod>) {
     let mut claims: Vec<_> = in_flight.map(|claim| (claim.key.clone(), claim.uid.clone(), nothing.clone())).collect();
     claims.sort_by(|a, b| a.0.cmp(&b.0));
     let Decision::Place(proposal) = Scheduler::new(Arc::new(profile()), 1).decide(ledger, &other) else { panic!() };
-    let proposal = Proposal { claims: ClaimPlan { claims }, ..proposal };
+    let proposal = Proposal { claims: ClaimPlan { claims, extended: None }, ..proposal };
     ledger.commit(&proposal, |_| None).unwrap();
 }
 
@@ -167,7 +171,10 @@ pub(crate) fn answer(question: &Value) -> Option<Answer> {
                 reserved_for.push(pod.uid.to_string());
                 reserved_for.sort();
                 let allocation = write.allocation.as_ref().map(|result| AllocationResult::clone(result)).or(known);
-                Written { claim: write.key.name.to_string(), allocation, reserved_for }
+                let made = write.creates.as_ref();
+                let claim = if made.is_some() { String::new() } else { write.key.name.to_string() };
+                let made = made.map(|made| (made.spec.requests.clone(), made.mappings.clone()));
+                Written { claim, made, allocation, reserved_for }
             };
             let mut written: Vec<Written> = writes.iter().filter(|write| write.needed).map(of).collect();
             numbered(&mut written);

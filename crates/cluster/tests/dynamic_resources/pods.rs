@@ -1,10 +1,11 @@
-//! Pods with claims, over the devices of the allocator's situations.
+//! Pods with claims and extended resources, over the devices of the allocator's situations.
 
 use crate::draw;
+use crate::extended;
 use crate::random::Random;
 use serde_json::{Value, json};
 
-const POD: &str = "pod-p";
+pub(crate) const POD: &str = "pod-p";
 
 /// What the oracle is asked, but for the node that is chosen.
 pub(crate) fn situation(seed: u64) -> Value {
@@ -38,10 +39,14 @@ pub(crate) fn situation(seed: u64) -> Value {
     for node in nodes.as_array_mut().unwrap() {
         node["status"] = json!({"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"}});
     }
-    json!({
+    let mut question = json!({
         "pod": pod, "nodes": nodes, "claims": claims, "slices": drawn["slices"], "classes": drawn["classes"],
         "inFlight": in_flight,
-    })
+    });
+    if random.percent(35) {
+        extended::add(&random, &mut question);
+    }
+    question
 }
 
 fn complete(random: &Random, claim: &mut Value, index: usize) {
@@ -122,8 +127,8 @@ fn others(drawn: &Value) -> Vec<Value> {
     allocated.iter().enumerate().map(of).collect()
 }
 
-/// Whether the situation has what `docs/differences.md` names under Devices: constraints that want distinct values, and counters of
-/// pools that several drivers have, or that nodes see differently.
+/// Whether the situation has what `docs/differences.md` names under Devices: constraints that want distinct values, a claim of nothing,
+/// and counters of pools that several drivers have, or that nodes see differently.
 pub(crate) fn differs_by_design(question: &Value) -> bool {
     let claims = question["claims"].as_array().unwrap();
     let constraints =
@@ -131,5 +136,7 @@ pub(crate) fn differs_by_design(question: &Value) -> bool {
     let is_distinct = constraints.into_iter().any(|constraint| constraint.get("distinctAttribute").is_some());
     let has_counters =
         question["slices"].as_array().unwrap().iter().any(|slice| slice["spec"].get("sharedCounters").is_some());
-    is_distinct || has_counters && question["nodes"].as_array().unwrap().len() > 1
+    is_distinct
+        || extended::may_make_a_claim_of_nothing(question)
+        || has_counters && question["nodes"].as_array().unwrap().len() > 1
 }

@@ -79,7 +79,7 @@ pub fn explain(profile: &CompiledProfile, ledger: &Ledger, pod: &Arc<Pod>) -> Ex
 
 /// Which ResourceClaim of the pod cannot be used yet, in upstream's words: such a pod is not tried.
 pub fn waits_for_claims(profile: &CompiledProfile, ledger: &Ledger, pod: &Pod) -> Option<String> {
-    if dynamic_resources::concerns(profile, pod) { dynamic_resources::waits_for(ledger, pod) } else { None }
+    if dynamic_resources::concerns(profile, ledger, pod) { dynamic_resources::waits_for(ledger, pod) } else { None }
 }
 
 fn judge(cx: PluginContext<'_>, pod: &Arc<Pod>, nodes: &[NodeId]) -> Result<Judgement, Str> {

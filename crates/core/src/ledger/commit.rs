@@ -112,7 +112,9 @@ impl Ledger {
     pub(super) fn still_pending(&self, decided: &Pod) -> Result<Arc<Pod>, Conflict> {
         let Some(PodState::Pending(pod)) = self.pod(&decided.uid) else { return Err(Conflict::PodChanged) };
         let same_shape = Arc::ptr_eq(&pod.shape, &decided.shape) || pod.shape == decided.shape;
-        let same_claims = pod.volumes == decided.volumes && pod.resource_claims == decided.resource_claims;
+        let same_claims = pod.volumes == decided.volumes
+            && pod.resource_claims == decided.resource_claims
+            && pod.extended == decided.extended;
         if same_shape && same_claims && !pod.deleting && pod.gates.is_empty() {
             Ok(pod.clone())
         } else {

@@ -193,6 +193,12 @@ impl Pod {
                 .flat_map(|claims| claims.iter())
                 .map(|one| size_of_val(one) + one.heap_bytes())
                 .sum::<usize>()
+            + self
+                .extended
+                .iter()
+                .flat_map(|containers| containers.iter())
+                .map(|one| size_of_val(one) + one.resources.capacity() * size_of::<(Str, u32, i64)>())
+                .sum::<usize>()
             + condition
     }
 }

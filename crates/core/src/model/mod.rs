@@ -28,10 +28,11 @@ pub(crate) use pod_volume::CLAIMS_COMPARED;
 pub use pod_volume::{DiskLock, InlineDisk, PodVolume, PodVolumes};
 pub use queue_event::QueueEvent;
 pub use resource_claim::{
-    ClaimAllocation, ClaimSource, ClaimWrite, DeviceCondition, DeviceStatus, PodResourceClaim, PodResourceClaims,
-    ResourceClaim,
+    ClaimAllocation, ClaimSource, ClaimWrite, DeviceCondition, DeviceStatus, ExtendedClaim, ExtendedRequests,
+    PodResourceClaim, PodResourceClaims, RequestMapping, ResourceClaim,
 };
-pub use resources::{DeviceClass, Requests, is_scalar_resource};
+pub(crate) use resources::OF_DEVICE_CLASS;
+pub use resources::{DeviceClass, Requests, is_extended_resource, is_scalar_resource};
 pub use selector::{
     LabelSelector, Labels, LookUp, NodeSelector, NodeSelectorTerm, NodeTest, NodeTestOperator, PreferredTerm,
     Requirement, RequirementOperator,

@@ -275,6 +275,10 @@ causes! {
     ClaimElsewhere => DynamicResources, "resourceclaim not available on the node";
     Devices => DynamicResources, "cannot allocate all claims";
     InvalidPools => DynamicResources, "invalid resource pools were encountered";
+    /// The claim that an earlier attempt made for the pod's extended resources is there.
+    ExtendedClaim => DynamicResources, "cannot schedule extended resource claim";
+    /// The node has none of an extended resource, and no DeviceClass stands for it.
+    NoSuchResource => DynamicResources, "cannot fit resource";
     DeclaredFeatures => NodeDeclaredFeatures, "node(s) didn't match Pod's required features";
     LabelPresence => CheckNodeLabelPresence, "node(s) didn't have the requested labels";
     ServiceAffinity => CheckServiceAffinity, "node(s) didn't match service affinity";

@@ -1,5 +1,6 @@
 use super::{
-    LabelSelector, Labels, NodeSelector, PodResourceClaims, PodVolumes, PreferredTerm, Requests, Str, Toleration, steps,
+    ExtendedRequests, LabelSelector, Labels, NodeSelector, PodResourceClaims, PodVolumes, PreferredTerm, Requests, Str,
+    Toleration, steps,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -242,6 +243,9 @@ pub struct Pod {
     pub volumes: Option<Arc<PodVolumes>>,
     /// `spec.resourceClaims`; `None` for the many pods without any. Not part of the shape, as `volumes`.
     pub resource_claims: Option<PodResourceClaims>,
+    /// The extended resources of its containers, as far as a DeviceClass may stand for them; `None` for the many pods without any, and for
+    /// bound ones. Not part of the shape, as `volumes`.
+    pub extended: Option<Arc<[ExtendedRequests]>>,
     pub scheduled: Option<ScheduledCondition>,
     /// Paths of spec fields that this version does not know, sorted; empty for bound pods.
     pub unknown_fields: Vec<Str>,

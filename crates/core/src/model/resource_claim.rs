@@ -128,4 +128,37 @@ pub struct ClaimWrite {
     pub allocation: Option<Arc<AllocationResult>>,
     /// Whether there is anything to write: the claim may be reserved for the pod already.
     pub needed: bool,
+    /// What the claim is made from, if there is none yet: then its name is chosen, and its uid unknown.
+    pub creates: Option<Arc<ExtendedClaim>>,
+}
+
+/// The claim that is made for a pod's extended resources where devices provide them. It depends on the node: what device plugins
+/// provide there is not in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExtendedClaim {
+    /// Its requests. The names are those that messages use while there is no claim.
+    pub spec: ClaimSpec,
+    /// `requestMappings` of the pod's `status.extendedResourceClaimStatus`.
+    pub mappings: Vec<RequestMapping>,
+}
+
+/// Which request of the claim provides an extended resource to a container.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestMapping {
+    pub container: Str,
+    pub resource: Str,
+    pub request: Str,
+}
+
+/// The extended resources that one container of a pod requests, as far as a DeviceClass may stand for them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExtendedRequests {
+    /// The container's name.
+    pub container: Str,
+    /// Its index among the init containers and then the containers of the pod.
+    pub index: u32,
+    /// Whether it ends before the pod's containers start: an init container that is no sidecar.
+    pub is_short_lived: bool,
+    /// By resource, sorted: the index of its name among those of all resources that the container requests, and how many pieces.
+    pub resources: Vec<(Str, u32, i64)>,
 }

@@ -60,11 +60,24 @@ pub fn is_scalar_resource(name: &str) -> bool {
     }
 }
 
+/// Before a DeviceClass's name this makes the extended resource that every class stands for.
+pub(crate) const OF_DEVICE_CLASS: &str = "deviceclass.resource.kubernetes.io/";
+
+/// Whether a DeviceClass may stand for the resource `name`.
+///
+/// After `IsDRAExtendedResourceName` in `pkg/scheduler/util/utils.go`.
+pub fn is_extended_resource(name: &str) -> bool {
+    let is_native = !name.contains('/') || name.contains("kubernetes.io/");
+    if is_native { name.starts_with(OF_DEVICE_CLASS) } else { !name.starts_with("requests.") }
+}
+
 /// A DeviceClass: which devices it means, and the extended resource that it stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceClass {
     pub name: Str,
     /// `spec.extendedResourceName`.
     pub extended_resource: Option<Str>,
+    /// `metadata.creationTimestamp` in microseconds of Unix time, 0 if absent: of two classes for one resource the younger counts.
+    pub created_unix_us: i64,
     pub spec: std::sync::Arc<berth_devices::model::DeviceClass>,
 }

@@ -246,7 +246,7 @@ impl Tables {
             Score::PodTopologySpread => self.spread.score(cx, pod, feasible, out, work)?,
             Score::InterPodAffinity => self.affinity.score(cx, pod, feasible, out, work)?,
             Score::SelectorSpread => self.selector_spread.score(cx, pod, feasible, out, work)?,
-            Score::DynamicResources => self.score_claims(cx, feasible, out),
+            Score::DynamicResources => self.score_claims(feasible, out),
             _ => false,
         };
         match out.iter().find(|value| !(0..=MAX_NODE_SCORE).contains(*value)) {
@@ -263,8 +263,8 @@ impl Tables {
     }
 
     /// The normalised scores of the alternatives that were taken of prioritized lists; false where they tell no nodes apart.
-    fn score_claims(&self, cx: PluginContext<'_>, feasible: &[NodeId], out: &mut Vec<i64>) -> bool {
-        let tells_apart = self.devices.borrow().raw_scores(cx.ledger, feasible, out);
+    fn score_claims(&self, feasible: &[NodeId], out: &mut Vec<i64>) -> bool {
+        let tells_apart = self.devices.borrow().raw_scores(feasible, out);
         let highest = out.iter().copied().max().unwrap_or(0);
         for value in out {
             *value = default_normalize(*value, highest);
@@ -307,7 +307,7 @@ impl Relations<'_> {
 
     /// The part of [`Self::judge_costly`] that no pod on the node changes.
     pub(crate) fn judge_devices(&self, cx: PluginContext<'_>, node: NodeId, work: &mut Work) -> Result<(), Stop> {
-        let Some(claims) = self.claims.as_ref().filter(|claims| !claims.is_known(node)) else { return Ok(()) };
+        let Some(claims) = self.claims.as_ref().filter(|claims| !claims.is_known(cx, node)) else { return Ok(()) };
         work.take(1)?;
         work.spend((claims.judge(cx, node) / DEVICE_STEPS_PER_WORK) as usize);
         Ok(())

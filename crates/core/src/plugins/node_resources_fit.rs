@@ -6,7 +6,8 @@ use super::overlay::Sum;
 use crate::ledger::{NodeId, NodeTable};
 use crate::profile::{FitArgs, FitStrategy, ShapePoint};
 
-/// Looks at `overlay` only if `UNDER`.
+/// Looks at `overlay` only if `UNDER`. What the node has none of, and devices may provide, is for DynamicResources to refuse: after
+/// `shouldDelegateResourceToDRA`.
 #[inline]
 pub(super) fn filter<const UNDER: bool>(
     pod: &ResolvedPod,
@@ -38,7 +39,9 @@ pub(super) fn filter<const UNDER: bool>(
             let added = if UNDER { overlay.scalar(id) } else { 0 };
             (nodes.scalar_allocatable(id, node), nodes.scalar_used(id, node) + added)
         });
-        check(scalar.bit, scalar.amount, allocatable, used);
+        if !scalar.is_delegated || allocatable > 0 {
+            check(scalar.bit, scalar.amount, allocatable, used);
+        }
     }
     if lacking == 0 { Verdict::FITS } else { Verdict::lacking(lacking, unresolvable) }
 }

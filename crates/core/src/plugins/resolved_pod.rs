@@ -3,7 +3,7 @@ use super::taint_toleration::Tolerated;
 use super::verdict::Verdict;
 use super::work::work_of;
 use crate::ledger::{ImageId, Ledger, NodeTable, ScalarId};
-use crate::model::{NODE_LOOK_UP, NodeSelector, PodShape, PreferredTerm, Requests, Str, Taint, TaintEffect};
+use crate::model::{NODE_LOOK_UP, NodeSelector, Plugin, PodShape, PreferredTerm, Requests, Str, Taint, TaintEffect};
 use crate::profile::{CompiledProfile, FitArgs, Score};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -33,6 +33,8 @@ pub(crate) struct ScalarRequest {
     pub(crate) amount: i64,
     /// Its bit in a verdict.
     pub(crate) bit: u32,
+    /// Whether a DeviceClass stands for it, so that DynamicResources answers for nodes without any.
+    pub(crate) is_delegated: bool,
 }
 
 /// Images of a pod that are on some node, with what each adds to the sum of ImageLocality.
@@ -56,6 +58,7 @@ pub(crate) struct ResolvedPod {
     /// What judging a row takes that has no taints and no ports in use, in units of [`Work`](super::work::Work).
     pub(crate) cost: usize,
     scalars_version: u64,
+    classes_version: u64,
     soft_taints: bool,
 }
 
@@ -77,7 +80,7 @@ impl ResolvedPod {
     /// Resolves again, for a shape that has in common with the last one what rows are asked, if the ledger has changed in what it
     /// depends on; returns whether any answer may differ now.
     ///
-    /// It depends on the scalar columns, on what the pod's images are worth, and on whether any node has a soft taint.
+    /// It depends on the scalar columns, on which resources DeviceClasses stand for, on what the pod's images are worth, and on whether any node has a soft taint.
     pub(crate) fn refresh(
         &mut self,
         profile: &CompiledProfile,
@@ -88,7 +91,8 @@ impl ResolvedPod {
         if !Arc::ptr_eq(&self.shape, shape) {
             self.shape = shape.clone();
         }
-        let moved = self.scalars_version != ledger.nodes().scalars_version();
+        let moved = self.scalars_version != ledger.nodes().scalars_version()
+            || self.classes_version != ledger.device_classes().version();
         let differs = self.soft_taints != ledger.nodes().has_soft_taints() || images != self.images;
         if !moved && !differs {
             return false;
@@ -115,9 +119,16 @@ impl ResolvedPod {
     ) -> Self {
         let nodes = ledger.nodes();
         let requests = &shape.row.requests;
+        let classes = ledger.device_classes();
+        let delegates = profile.filters.has(Plugin::DynamicResources);
         let scalars = (requests.scalars.iter().zip(Verdict::SCALARS..))
             .filter(|((name, amount), _)| *amount > 0 && !is_ignored(&profile.fit, name))
-            .map(|((name, amount), bit)| ScalarRequest { scalar: nodes.scalar(name), amount: *amount, bit })
+            .map(|((name, amount), bit)| ScalarRequest {
+                scalar: nodes.scalar(name),
+                amount: *amount,
+                bit,
+                is_delegated: delegates && classes.of_resource(name).is_some(),
+            })
             .collect();
         let weighed = profile.fit.resources.iter().map(|r| (&r.name, r.weight));
         let even = profile.balanced.iter().map(|name| (name, 1));
@@ -132,6 +143,7 @@ impl ResolvedPod {
             cost: work_of(comparisons(profile, &shape) + images.len()),
             images,
             scalars_version: nodes.scalars_version(),
+            classes_version: classes.version(),
             soft_taints: nodes.has_soft_taints(),
             shape,
         }

@@ -10,7 +10,8 @@ use super::volumes::Needs;
 use super::{Binding, Step, Worker};
 use crate::cycle::{Decision, Diagnosis, Measuring, NoFit};
 use crate::io::{
-    AttemptId, BindRequest, DeallocateRequest, Effect, NominatedNode, Refusal, RefusalReason, RefusalText,
+    AttemptId, BindRequest, DeallocateRequest, Effect, IdleClaim, NominatedNode, Refusal, RefusalReason, RefusalText,
+    UnreserveRequest,
 };
 use crate::ledger::{Committed, Conflict, Ledger, LedgerAccess, PodState, Proposal};
 use crate::limits::{COMMIT_RETRIES, HOLDS_PER_LOOK};
@@ -160,7 +161,8 @@ impl Worker {
             let is_as_seen =
                 matches!(ledger.pod(&pod.uid), Some(PodState::Pending(now)) if now.nominated_node.is_none());
             let waits_for_nobody = ledger.pending_preemption(&pod.uid).is_none();
-            (is_as_seen && waits_for_nobody).then(|| (ledger.facts_version(), ledger.version()))
+            let has_no_claim = ledger.devices().extended_claim_of(&pod.key.namespace, &pod.uid).is_none();
+            (is_as_seen && waits_for_nobody && has_no_claim).then(|| (ledger.facts_version(), ledger.version()))
         })?;
         Some((self.known_refusals.get(self.arms.profile(), facts, pod)?.clone(), version))
     }
@@ -231,8 +233,7 @@ impl Worker {
         match self.post_filter(step, attempt.ticket.pod(), &refused, &replies) {
             Ok((result, version)) => {
                 if let Some(claim) = refused.no_fit.idle_claim.clone() {
-                    let pod = attempt.ticket.pod().clone();
-                    step.effects.push(Effect::Deallocate(DeallocateRequest { pod, claim }));
+                    step.effects.push(release(attempt.ticket.pod().clone(), claim));
                 }
                 self.refuse(step, attempt.ticket, Refused { version, ..refused }, result);
             }
@@ -306,7 +307,9 @@ impl Worker {
     fn refuse(&mut self, step: &mut Step<'_, impl LedgerAccess>, ticket: Ticket, refused: Refused, result: PostFilter) {
         let Refused { no_fit, version } = refused;
         let (diagnosis, rejectors) = (Arc::new(no_fit.diagnosis), no_fit.rejectors);
-        self.remember(step, ticket.pod(), (&diagnosis, rejectors, version), &result);
+        if no_fit.idle_claim.is_none() {
+            self.remember(step, ticket.pod(), (&diagnosis, rejectors, version), &result);
+        }
         self.end_refused(step, ticket, (diagnosis, rejectors, version), result);
     }
 
@@ -427,5 +430,14 @@ impl Worker {
             Some(PodState::Pending(pod)) if self.keeps(pod) => Some((pod.clone(), self.parked(ledger, pod))),
             _ => None,
         })
+    }
+}
+
+/// Frees what a claim that only this pod uses keeps it from.
+fn release(pod: Arc<Pod>, claim: IdleClaim) -> Effect {
+    if claim.is_extended {
+        Effect::Unreserve(UnreserveRequest { pod, claims: Vec::new(), extended: Some(claim.key) })
+    } else {
+        Effect::Deallocate(DeallocateRequest { pod, claim })
     }
 }

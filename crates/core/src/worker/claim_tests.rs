@@ -10,24 +10,29 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 /// Workers on one ledger, whose requests end when the test ends them.
-struct Bench {
-    ledger: RefCell<Ledger>,
+pub(super) struct Bench {
+    pub(super) ledger: RefCell<Ledger>,
     workers: Vec<Worker>,
     inputs: Vec<Vec<Input>>,
-    reserving: Vec<(usize, ClaimRequest)>,
-    unreserved: Vec<UnreserveRequest>,
-    binds: Vec<(usize, BindRequest)>,
-    refusals: Vec<(String, RefusalReason, String)>,
+    pub(super) reserving: Vec<(usize, ClaimRequest)>,
+    pub(super) unreserved: Vec<UnreserveRequest>,
+    pub(super) binds: Vec<(usize, BindRequest)>,
+    pub(super) refusals: Vec<(String, RefusalReason, String)>,
     deallocated: Vec<ClaimKey>,
-    now: u64,
+    pub(super) now: u64,
 }
 
 impl Bench {
-    fn new() -> Self {
-        let worker = |name: &str, seed| Worker::new(Arc::new(CompiledProfile::default_preset(name)), seed);
+    pub(super) fn new() -> Self {
+        Self::of(CompiledProfile::default_preset("test"))
+    }
+
+    /// With this profile for the first worker.
+    pub(super) fn of(profile: CompiledProfile) -> Self {
+        let other = CompiledProfile::default_preset("other");
         Self {
             ledger: RefCell::new(cluster()),
-            workers: vec![worker("test", 1), worker("other", 2)],
+            workers: vec![Worker::new(Arc::new(profile), 1), Worker::new(Arc::new(other), 2)],
             inputs: vec![Vec::new(), Vec::new()],
             reserving: Vec::new(),
             unreserved: Vec::new(),
@@ -50,7 +55,7 @@ impl Bench {
     }
 
     /// The first of the binds is refused, the way the runtime has it end.
-    fn bind_refused(&mut self) -> BindRequest {
+    pub(super) fn bind_refused(&mut self) -> BindRequest {
         let (at, bind) = self.binds.remove(0);
         let outcome = BindOutcome::Refused { code: Some(403), message: "no".into() };
         self.seen(|ledger| ledger.bind_ended(&bind.pod.uid, &outcome));
@@ -59,11 +64,11 @@ impl Bench {
         bind
     }
 
-    fn seen(&self, change: impl FnOnce(&mut Ledger)) {
+    pub(super) fn seen(&self, change: impl FnOnce(&mut Ledger)) {
         change(&mut self.ledger.borrow_mut());
     }
 
-    fn settle(&mut self) {
+    pub(super) fn settle(&mut self) {
         for at in 0..self.workers.len() {
             while self.step(at) == Next::Now {}
         }
@@ -90,7 +95,7 @@ impl Bench {
     }
 
     /// The first of the writes ends, the way the runtime has it end.
-    fn wrote(&mut self, outcome: impl FnOnce(&ClaimRequest) -> ClaimsOutcome) {
+    pub(super) fn wrote(&mut self, outcome: impl FnOnce(&ClaimRequest) -> ClaimsOutcome) {
         let (at, request) = self.reserving.remove(0);
         let outcome = outcome(&request);
         self.seen(|ledger| ledger.claims_written(&request.pod.uid, &request.writes, &outcome));
@@ -113,13 +118,13 @@ impl Bench {
         self.reserving.iter().map(of).collect()
     }
 
-    fn refusal(&mut self) -> String {
+    pub(super) fn refusal(&mut self) -> String {
         assert_eq!(self.refusals.len(), 1, "{:?}", self.refusals);
         self.refusals.remove(0).2
     }
 }
 
-fn all_written(request: &ClaimRequest) -> ClaimsOutcome {
+pub(super) fn all_written(request: &ClaimRequest) -> ClaimsOutcome {
     let written = request.writes.iter().map(|write| WrittenClaim {
         key: write.key.clone(),
         uid: write.uid.clone(),
@@ -128,7 +133,7 @@ fn all_written(request: &ClaimRequest) -> ClaimsOutcome {
     ClaimsOutcome { written: written.collect(), failure: None }
 }
 
-fn refused(_: &ClaimRequest) -> ClaimsOutcome {
+pub(super) fn refused(_: &ClaimRequest) -> ClaimsOutcome {
     let failure = ClaimsFailure { code: Some(403), message: "add finalizer to claim default/c: no".into() };
     ClaimsOutcome { written: Vec::new(), failure: Some(failure) }
 }

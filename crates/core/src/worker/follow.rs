@@ -58,15 +58,19 @@ pub(super) fn missed_claim(ledger: &impl LedgerAccess, pod: &Pod, rejectors: Plu
         .flat_map(|volumes| volumes.claims(&pod.key.namespace, &pod.key.name))
         .map(|(claim, _)| claim)
         .collect();
-    let reads_devices = pod.resource_claims.is_some() && rejectors.has(Plugin::DynamicResources);
-    if claims.is_empty() && !reads_devices {
+    let may_have_claims = pod.resource_claims.is_some() || pod.extended.is_some();
+    let reads_devices = may_have_claims && rejectors.has(Plugin::DynamicResources);
+    let reads_classes = pod.extended.is_some() && rejectors.has(Plugin::NodeResourcesFit);
+    if claims.is_empty() && !reads_devices && !reads_classes {
         return false;
     }
     let is_claim = |change: &Change| match change {
         Change::Volume(change) => change.claim().is_some_and(|key| claims.contains(key)),
-        Change::Device(DeviceChange::Claim { key, .. }) => {
-            reads_devices && key.namespace == pod.key.namespace && resource_claims(pod).any(|own| *own == key.name)
+        Change::Device(DeviceChange::Claim { key, of_pod, .. }) => {
+            let is_named = || key.namespace == pod.key.namespace && resource_claims(pod).any(|own| *own == key.name);
+            reads_devices && (of_pod.as_ref() == Some(&pod.uid) || is_named())
         }
+        Change::DeviceClass => reads_classes,
         _ => false,
     };
     let (mut seen, mut until) = (version, None);
@@ -113,12 +117,17 @@ impl Worker {
                 Part::Gap => return self.rebuild(step),
             }
         }
-        let Followed { helps, claims, resource_claims, namespaces, device_classes } = followed;
+        let Followed { helps, claims, resource_claims, extended, namespaces, device_classes } = followed;
         if helps {
             self.wake_helped(ledger, now);
         }
         if device_classes {
-            self.recheck(step, |pod| pod.resource_claims.is_some() || !pod.shape.row.requests.scalars.is_empty());
+            self.recheck(step, |pod| pod.resource_claims.is_some() || pod.extended.is_some());
+            // What no node lists may be had from devices now.
+            self.queue.wake(now, |entry| {
+                let is_helped = entry.pod().extended.is_some() && entry.rejectors().has(Plugin::NodeResourcesFit);
+                if is_helped { Wake::Requeue(QueueEvent::DeviceClassUpdate) } else { Wake::Stay }
+            });
         }
         if !namespaces.is_empty() && reads_namespace_labels(self.profile()) {
             self.recheck(step, |pod| namespaces.contains(&pod.key.namespace));
@@ -126,8 +135,8 @@ impl Worker {
         if !claims.is_empty() {
             self.wake_users(now, &claims);
         }
-        if !resource_claims.is_empty() {
-            self.follow_claims(step, &resource_claims);
+        if !resource_claims.is_empty() || !extended.is_empty() {
+            self.follow_claims(step, &resource_claims, &extended);
         }
     }
 
@@ -168,8 +177,11 @@ impl Worker {
             if let Change::Volume(change) = change {
                 followed.claims.extend(change.claim().cloned());
             }
-            if let Change::Device(DeviceChange::Claim { key, .. }) = change {
-                followed.resource_claims.insert(key.clone());
+            if let Change::Device(DeviceChange::Claim { key, of_pod, .. }) = change {
+                match of_pod {
+                    Some(pod) => followed.extended.insert(pod.clone()),
+                    None => followed.resource_claims.insert(key.clone()),
+                };
             }
             if let Change::Namespace { name } = change {
                 followed.namespaces.insert(name.clone());
@@ -196,11 +208,19 @@ impl Worker {
         });
     }
 
-    /// Looks again at pods that need one of the ResourceClaims `changed`: what kept them from being tried may have ended, or begun, and
+    /// Looks again at pods that need one of the ResourceClaims `changed`, or have one for `extended` resources: what kept them from being tried may have ended, or begun, and
     /// those that were refused for their claims may try again. O(pods that wait).
-    fn follow_claims(&mut self, step: &mut Step<'_, impl LedgerAccess>, changed: &BTreeSet<ClaimKey>) {
+    fn follow_claims(
+        &mut self,
+        step: &mut Step<'_, impl LedgerAccess>,
+        changed: &BTreeSet<ClaimKey>,
+        extended: &BTreeSet<Str>,
+    ) {
         let of_namespace = by_namespace(changed);
         let needs_one = |pod: &Pod| {
+            if extended.contains(&pod.uid) {
+                return true;
+            }
             let changed = pod.resource_claims.as_ref().and_then(|_| of_namespace.get(&*pod.key.namespace));
             changed.is_some_and(|changed| resource_claims(pod).any(|own| changed.binary_search(&&**own).is_ok()))
         };
@@ -335,7 +355,9 @@ impl Worker {
         match self.queue.get(&pod.uid) {
             None => self.queue.add(pod.clone(), step.now, parked),
             Some(known) => {
-                let changed = !Arc::ptr_eq(&known.shape, &pod.shape) || known.resource_claims != pod.resource_claims;
+                let changed = !Arc::ptr_eq(&known.shape, &pod.shape)
+                    || known.resource_claims != pod.resource_claims
+                    || known.extended != pod.extended;
                 self.queue.update(pod.clone(), step.now, parked, changed);
             }
         }
@@ -450,6 +472,8 @@ struct Followed {
     /// Tenants choose these names: they are compared and not hashed.
     claims: BTreeSet<ClaimKey>,
     resource_claims: BTreeSet<ClaimKey>,
+    /// The uids of pods whose claims for extended resources have changed.
+    extended: BTreeSet<Str>,
     namespaces: BTreeSet<Str>,
     device_classes: bool,
 }

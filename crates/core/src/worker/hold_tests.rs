@@ -2,9 +2,7 @@ use super::Worker;
 use crate::io::{BindRequest, Effect, Refusal, RefusalReason};
 use crate::ledger::Ledger;
 use crate::limits;
-use crate::model::{
-    DeviceClass, Feature, LabelSelector, Labels, Namespace, Pod, Requirement, RequirementOperator, Time,
-};
+use crate::model::{DeviceClass, ExtendedRequests, Feature, Labels, Namespace, Pod, Time};
 use crate::profile::{CompiledProfile, NamespaceAccess};
 use crate::testing::{node, pod, shape, shape_of};
 use std::cell::RefCell;
@@ -13,13 +11,24 @@ use std::sync::Arc;
 const GPU: &str = "example.com/gpu";
 
 fn class(name: &str, resource: Option<&str>) -> DeviceClass {
-    DeviceClass { name: name.into(), extended_resource: resource.map(Into::into), spec: Arc::default() }
+    DeviceClass {
+        name: name.into(),
+        extended_resource: resource.map(Into::into),
+        created_unix_us: 0,
+        spec: Arc::default(),
+    }
 }
 
 fn asking(name: &str, resource: &str) -> Pod {
     let mut shape = shape();
     shape.row_mut().requests.set_scalar(resource.into(), 1);
-    pod(name, shape)
+    let container = ExtendedRequests {
+        container: "c".into(),
+        index: 0,
+        is_short_lived: false,
+        resources: vec![(resource.into(), 0, 1)],
+    };
+    Pod { extended: Some([container].into()), ..pod(name, shape) }
 }
 
 fn listing(name: &str, gpus: i64) -> crate::model::Node {
@@ -60,7 +69,7 @@ impl Bench {
 }
 
 #[test]
-fn a_resource_that_only_devices_provide_holds_the_pod_until_a_node_lists_it() {
+fn a_resource_that_only_devices_provide_is_no_want_of_capacity() {
     let mut bench = Bench::new(CompiledProfile::default_preset("test"));
     let (binds, refusals) = bench.change(|ledger| {
         ledger.apply_node(&listing("plain", 0));
@@ -69,29 +78,44 @@ fn a_resource_that_only_devices_provide_holds_the_pod_until_a_node_lists_it() {
         ledger.apply_pod(asking("q", "example.com/other"));
     });
     assert!(binds.is_empty());
-    let reason_of = |part: &str| refusals.iter().find(|(_, text)| text.contains(part)).map(|(reason, _)| *reason);
-    assert_eq!(reason_of("dynamic resource allocation"), Some(RefusalReason::SchedulerError));
-    assert_eq!(reason_of("Insufficient example.com/other"), Some(RefusalReason::Unschedulable));
-    assert_eq!(bench.held(), 1);
+    let says = |part: &str| {
+        refusals.iter().any(|(reason, text)| text.contains(part) && *reason == RefusalReason::Unschedulable)
+    };
+    assert!(says("1 cannot allocate all claims") && says("Insufficient example.com/other"), "{refusals:?}");
     let (binds, _) = bench.change(|ledger| ledger.apply_node(&listing("with", 1)));
-    assert_eq!((binds, bench.held()), (vec!["with".to_owned()], 0));
+    assert_eq!(binds, ["with"]);
 }
 
 #[test]
-fn a_class_that_is_added_later_holds_the_pod_until_it_is_deleted() {
+fn a_class_that_is_added_later_has_devices_asked_until_it_is_deleted() {
     let mut bench = Bench::new(CompiledProfile::default_preset("test"));
-    let (_, refusals) = bench.change(|ledger| {
+    let mut refusal_after = |change: &dyn Fn(&mut Ledger)| {
+        let (_, refusals) = bench.change(change);
+        refusals.into_iter().next().map(|(_, text)| text.split(" preemption").next().unwrap_or_default().to_owned())
+    };
+    let lacks = refusal_after(&|ledger| {
         ledger.apply_node(&listing("plain", 0));
         ledger.apply_pod(asking("p", GPU));
     });
-    assert_eq!((refusals[0].0, bench.held()), (RefusalReason::Unschedulable, 0));
-    let (_, refusals) = bench.change(|ledger| ledger.apply_device_class(class("gpu", Some(GPU))));
+    assert_eq!(lacks.as_deref(), Some("0/1 nodes are available: 1 Insufficient example.com/gpu."));
+    let asks = refusal_after(&|ledger| ledger.apply_device_class(class("gpu", Some(GPU))));
+    assert_eq!(asks.as_deref(), Some("0/1 nodes are available: 1 cannot allocate all claims."));
+    assert_eq!(refusal_after(&|ledger| ledger.apply_device_class(class("gpu", None))), lacks);
+}
+
+#[test]
+fn where_claims_cannot_be_read_a_pod_that_needs_some_is_held() {
+    let mut bench = Bench::new(CompiledProfile::default_preset("test"));
+    let (_, refusals) = bench.change(|ledger| {
+        ledger.read_claims(Some("forbidden"));
+        ledger.apply_node(&listing("plain", 0));
+        ledger.apply_device_class(class("gpu", Some(GPU)));
+        ledger.apply_pod(asking("p", GPU));
+    });
     assert_eq!((refusals[0].0, bench.held()), (RefusalReason::SchedulerError, 1));
-    let (_, refusals) = bench.change(|ledger| ledger.apply_device_class(class("gpu", None)));
-    assert_eq!((refusals[0].0, bench.held()), (RefusalReason::Unschedulable, 0));
-    // The resource that every class stands for is held as well.
-    bench.change(|ledger| ledger.apply_pod(asking("r", "deviceclass.resource.kubernetes.io/gpu")));
-    assert_eq!(bench.held(), 1);
+    assert!(refusals[0].1.starts_with("the pod needs resource claims, and ResourceClaims"), "{refusals:?}");
+    bench.change(|ledger| ledger.read_claims(None));
+    assert_eq!(bench.held(), 0);
 }
 
 #[test]
@@ -118,23 +142,6 @@ fn a_pod_that_lists_too_much_is_held_whatever_capacity_there_is() {
         )]
     );
     assert_eq!(bench.held(), 1);
-}
-
-#[test]
-fn nodes_that_the_profile_does_not_place_on_list_nothing() {
-    let requirement = Requirement { key: "pool".into(), operator: RequirementOperator::Exists, values: Vec::new() };
-    let node_selector = Some(LabelSelector { requirements: vec![requirement] });
-    let mut bench = Bench::new(CompiledProfile { node_selector, ..CompiledProfile::default_preset("test") });
-    bench.change(|ledger| {
-        ledger.apply_node(&listing("outside", 1));
-        ledger.apply_device_class(class("gpu", Some(GPU)));
-        ledger.apply_pod(asking("p", GPU));
-    });
-    assert_eq!(bench.held(), 1);
-    let mut labelled = listing("outside", 1);
-    labelled.labels = [("pool", "a")].into_iter().collect();
-    let (binds, _) = bench.change(|ledger| ledger.apply_node(&labelled));
-    assert_eq!(binds, ["outside"]);
 }
 
 #[test]

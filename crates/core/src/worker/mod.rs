@@ -20,6 +20,8 @@ mod capacity_tests;
 #[cfg(test)]
 mod claim_tests;
 mod exponential_buckets;
+#[cfg(test)]
+mod extended_tests;
 mod extender;
 #[cfg(test)]
 mod extender_parked_tests;

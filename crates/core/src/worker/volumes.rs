@@ -394,9 +394,10 @@ fn ending(ledger: &Ledger, one: &Preparing, now: Time) -> Option<Ending> {
 
 /// Gives back the reservations of claims for a pod that is not bound after all: upstream's Unreserve. What is allocated stays so.
 pub(super) fn unreserve(step: &mut Step<'_, impl LedgerAccess>, pod: &Arc<Pod>, claims: Option<&[ClaimWrite]>) {
-    let Some(claims) = claims else { return };
-    let claims = step.ledger.write(|ledger| ledger.unreserve_claims(&pod.uid, claims));
-    if !claims.is_empty() {
-        step.effects.push(Effect::Unreserve(UnreserveRequest { pod: pod.clone(), claims }));
+    let Some(writes) = claims else { return };
+    let claims = step.ledger.write(|ledger| ledger.unreserve_claims(&pod.uid, writes));
+    let extended = writes.iter().find(|write| write.creates.is_some()).map(|write| write.key.clone());
+    if !claims.is_empty() || extended.is_some() {
+        step.effects.push(Effect::Unreserve(UnreserveRequest { pod: pod.clone(), claims, extended }));
     }
 }

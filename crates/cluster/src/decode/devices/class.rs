@@ -15,7 +15,9 @@ impl Decoder {
                 selectors: self.device_selectors(&spec.selectors),
                 config: each(&spec.config, "spec.config", configuration)?,
             };
-            Ok(DeviceClass { name, extended_resource, spec: Arc::new(class) })
+            // Where it does not parse, the class counts as older than all others.
+            let created_unix_us = slim.metadata.creation_timestamp.unix_us().unwrap_or(0);
+            Ok(DeviceClass { name, extended_resource, created_unix_us, spec: Arc::new(class) })
         })
     }
 }

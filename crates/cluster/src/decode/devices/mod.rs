@@ -1,7 +1,7 @@
 //! Objects of `resource.k8s.io/v1`, and the claims of pods.
 //!
 //! ```text
-//!  pod         which claims a pod names
+//!  pod         which claims a pod names, and its extended resources
 //!  claim       ResourceClaims: what they want
 //!  allocation  what a ResourceClaim has got, and what drivers say of it
 //!  slice       ResourceSlices
@@ -18,7 +18,7 @@ mod slice;
 #[cfg(test)]
 mod tests;
 
-pub(super) use pod::pod_claims;
+pub(super) use pod::{extended_requests, pod_claims};
 
 use super::{Decoder, bad};
 use crate::slim::{

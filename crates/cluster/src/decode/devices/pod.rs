@@ -1,7 +1,11 @@
 use crate::decode::Decoder;
-use crate::slim::{PodResourceClaim as SlimPodClaim, PodSpec, PodStatus};
+use crate::decode::resources::is_sidecar;
+use crate::slim::{Amount, Container, PodResourceClaim as SlimPodClaim, PodSpec, PodStatus};
 use berth_core::limits::RESOURCE_CLAIMS_PER_POD;
-use berth_core::model::{ClaimSource, PodResourceClaim, PodResourceClaims};
+use berth_core::model::{
+    ClaimSource, ExtendedRequests, PodResourceClaim, PodResourceClaims, Quantity, Requests, Str, is_extended_resource,
+};
+use std::sync::Arc;
 
 /// The claims that a pod names. One that names too many is held, and costs no more than its name.
 pub(in crate::decode) fn pod_claims(
@@ -34,4 +38,45 @@ fn source(decoder: &mut Decoder, entry: &SlimPodClaim<'_>, status: &PodStatus<'_
         Some(None) => ClaimSource::NotNeeded,
         None => ClaimSource::NotCreated,
     }
+}
+
+/// The extended resources of each container, if the pod's requests have any that a DeviceClass may stand for.
+pub(in crate::decode) fn extended_requests(
+    decoder: &mut Decoder,
+    spec: &PodSpec<'_>,
+    requests: &Requests,
+) -> Option<Arc<[ExtendedRequests]>> {
+    let mut scalars = requests.scalars.iter();
+    if !scalars.any(|(name, amount)| *amount > 0 && is_extended_resource(name)) {
+        return None;
+    }
+    let init = spec.init_containers.iter().map(|container| (container, !is_sidecar(container)));
+    let all = init.chain(spec.containers.iter().map(|container| (container, false)));
+    let read = all.enumerate().map(|(index, (container, is_short_lived))| ExtendedRequests {
+        container: decoder.text(&container.name),
+        index: index as u32,
+        is_short_lived,
+        resources: extended_resources(decoder, container),
+    });
+    Some(read.collect())
+}
+
+/// An amount that is no whole number of pieces is left out, as upstream.
+fn extended_resources(decoder: &mut Decoder, container: &Container<'_>) -> Vec<(Str, u32, i64)> {
+    let requests = &container.resources.requests;
+    let mut names: Vec<&str> = requests.iter().map(|(name, _)| &**name).collect();
+    names.sort_unstable();
+    names.dedup();
+    let whole = |Amount(amount): &Amount| {
+        let amount = amount.as_ref().ok()?;
+        let pieces = amount.value();
+        (pieces > 0 && Quantity::from_units(pieces) == *amount).then_some(pieces)
+    };
+    let of_name =
+        |name: &&str| requests.iter().filter(|(own, _)| **own == **name).last().and_then(|(_, one)| whole(one));
+    let mut found = Vec::new();
+    for (position, name) in names.iter().enumerate().filter(|(_, name)| is_extended_resource(name)) {
+        found.extend(of_name(name).map(|pieces| (decoder.text(name), position as u32, pieces)));
+    }
+    found
 }

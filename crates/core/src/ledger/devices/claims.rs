@@ -6,6 +6,9 @@
 //!                  └── refused, never sent ──▶ (free again)
 //! ```
 //!
+//! A claim that is made for extended resources is there from the commit on: its name is chosen then, and its uid comes with the answer, or
+//! when it is seen.
+//!
 //! Upstream ends what is in flight with the attempt, whatever became of the write. Here only evidence ends it: a definite answer, or
 //! the claim as it is seen.
 
@@ -13,8 +16,9 @@ use super::{DeviceChange, DeviceTable};
 use crate::io::{ClaimsOutcome, WrittenClaim};
 use crate::ledger::keyed::KeyedMap;
 use crate::ledger::{Change, Ledger};
-use crate::model::{ClaimKey, ClaimWrite, Pod, ResourceClaim, Str};
-use berth_devices::model::AllocationResult;
+use crate::model::{ClaimKey, ClaimWrite, ExtendedClaim, Pod, ResourceClaim, Str};
+use berth_devices::model::{AllocationResult, ResourceClaim as ClaimSpec};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
 /// What was decided for a pod's claims on the node chosen for it.
@@ -22,12 +26,20 @@ use std::sync::Arc;
 pub struct ClaimPlan {
     /// All claims of the pod in its order, each once: its uid, and what it gets if it is to be allocated.
     pub claims: Vec<(ClaimKey, Str, Option<Arc<AllocationResult>>)>,
+    pub extended: Option<ExtendedPlan>,
 }
 
 impl ClaimPlan {
     pub fn is_empty(&self) -> bool {
-        self.claims.is_empty()
+        self.claims.is_empty() && self.extended.is_none()
     }
+}
+
+/// The claim that is to be made for a pod's extended resources.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExtendedPlan {
+    pub claim: Arc<ExtendedClaim>,
+    pub allocation: Arc<AllocationResult>,
 }
 
 /// An allocation that is decided and about to be written.
@@ -48,9 +60,30 @@ pub(super) struct Claim {
     giving_back: Vec<Str>,
     /// Whether its devices did not get ready in time: it is available nowhere until it is allocated anew.
     is_late: bool,
+    /// Of a claim that we made and that was not seen yet: how many whole reads of all claims had begun when it was written.
+    unseen: Option<u64>,
 }
 
+/// The uid of a claim that is being made.
+const NO_UID: &str = "";
+
 impl Claim {
+    fn seen(object: ResourceClaim) -> Self {
+        let seen = Arc::new(object);
+        Self { seen, written: None, in_flight: None, giving_back: Vec::new(), is_late: false, unseen: None }
+    }
+
+    /// Whether it is the claim of this object.
+    fn is(&self, object: &ResourceClaim) -> bool {
+        let is_made_for_it = || object.is_extended && object.controller == self.seen.controller;
+        self.seen.uid == object.uid || *self.seen.uid == *NO_UID && is_made_for_it()
+    }
+
+    /// The pod whose extended resources it is for.
+    pub(super) fn extends(&self) -> Option<&Str> {
+        self.seen.controller.as_ref().filter(|_| self.seen.is_extended)
+    }
+
     /// The newest that is known.
     fn now(&self) -> &Arc<ResourceClaim> {
         self.written.as_ref().unwrap_or(&self.seen)
@@ -117,11 +150,11 @@ pub(in crate::ledger) struct ClaimsNow<'a>(&'a mut KeyedMap<ClaimKey, Claim>);
 impl ClaimsNow<'_> {
     /// Whether this changes what is known.
     pub(super) fn see(&mut self, object: ResourceClaim) -> bool {
-        let Some(claim) = self.0.get_mut(&object.key).filter(|claim| claim.seen.uid == object.uid) else {
-            let (key, seen) = (object.key.clone(), Arc::new(object));
-            self.0.insert(key, Claim { seen, written: None, in_flight: None, giving_back: Vec::new(), is_late: false });
+        let Some(claim) = self.0.get_mut(&object.key).filter(|claim| claim.is(&object)) else {
+            self.0.insert(object.key.clone(), Claim::seen(object));
             return true;
         };
+        claim.unseen = None;
         let before = claim.now().clone();
         if object.allocation.is_some() {
             claim.in_flight = None;
@@ -144,6 +177,25 @@ impl ClaimsNow<'_> {
         self.0.get_mut(key).filter(|claim| *claim.seen.uid == *uid)
     }
 
+    /// A claim that is to be made.
+    fn make(&mut self, write: &ClaimWrite, claim: &ExtendedClaim, pod: &Str) {
+        let object = ResourceClaim {
+            key: write.key.clone(),
+            uid: NO_UID.into(),
+            // Older than whatever is written.
+            resource_version: "0".into(),
+            deleting: false,
+            controller: Some(pod.clone()),
+            has_finalizer: false,
+            is_extended: true,
+            spec: Arc::new(ClaimSpec { name: write.key.name.clone(), ..claim.spec.clone() }),
+            allocation: None,
+            reserved_for: Vec::new(),
+            devices: Vec::new(),
+        };
+        self.0.entry(write.key.clone()).or_insert_with(|| Claim::seen(object));
+    }
+
     fn begin(&mut self, write: &ClaimWrite, pod: &Str) -> bool {
         let (Some(claim), Some(allocation)) = (self.of(&write.key, &write.uid), &write.allocation) else {
             return false;
@@ -153,7 +205,16 @@ impl ClaimsNow<'_> {
     }
 
     /// The claim is written, as far as it was asked for.
-    fn wrote(&mut self, written: &WrittenClaim, allocation: Option<&Arc<AllocationResult>>, pod: &Str) -> bool {
+    fn wrote(
+        &mut self,
+        written: &WrittenClaim,
+        allocation: Option<&Arc<AllocationResult>>,
+        (pod, reads): (&Str, u64),
+    ) -> bool {
+        if let Some(made) = self.of(&written.key, NO_UID) {
+            made.seen = Arc::new(ResourceClaim { uid: written.uid.clone(), ..ResourceClaim::clone(&made.seen) });
+            made.unseen = Some(reads);
+        }
         let Some(claim) = self.of(&written.key, &written.uid) else { return false };
         claim.in_flight = claim.in_flight.take().filter(|in_flight| in_flight.pod != *pod);
         claim.giving_back.retain(|own| own != pod);
@@ -168,11 +229,15 @@ impl ClaimsNow<'_> {
     }
 
     /// What was decided for the pod is not written.
-    fn end(&mut self, key: &ClaimKey, uid: &str, pod: &str) -> bool {
-        let Some(claim) = self.of(key, uid) else { return false };
-        let is_ours = claim.in_flight.as_ref().is_some_and(|in_flight| *in_flight.pod == *pod);
+    fn end(&mut self, write: &ClaimWrite, pod: &str) -> bool {
+        let Some(claim) = self.0.get_mut(&write.key) else { return false };
+        let is_same = *claim.seen.uid == *write.uid || write.creates.is_some();
+        let is_ours = is_same && claim.in_flight.as_ref().is_some_and(|in_flight| *in_flight.pod == *pod);
         if is_ours {
             claim.in_flight = None;
+            if *claim.seen.uid == *NO_UID {
+                self.0.remove(&write.key);
+            }
         }
         is_ours
     }
@@ -205,18 +270,24 @@ impl Ledger {
         if !change(&mut ClaimsNow(&mut devices.claims)) {
             return;
         }
-        let (before, now) = (before.as_ref().and_then(Claim::held), devices.claims.get(key).and_then(Claim::held));
-        if before != now {
+        let now = devices.claims.get(key);
+        let (extended, extends) = (before.as_ref().and_then(Claim::extends), now.and_then(Claim::extends));
+        devices.extended.change(key, extended, extends);
+        let of_pod = extends.or(extended).cloned();
+        let (before, now) = (before.as_ref().and_then(Claim::held), now.and_then(Claim::held));
+        let has_changed = before != now;
+        if has_changed {
             if let Some(held) = before {
                 devices.allocated.deallocate(held);
             }
             if let Some(held) = now {
                 devices.allocated.allocate(held);
             }
-            devices.version += 1;
+            let held = before.into_iter().chain(now).flat_map(|held| &held.results);
+            devices.offers.change(&devices.slices, held.map(|one| (&one.driver, &one.pool)));
         }
-        let freed = before.is_some() && before != now;
-        self.record(None, Change::Device(DeviceChange::Claim { key: key.clone(), freed }));
+        let freed = before.is_some() && has_changed;
+        self.record(None, Change::Device(DeviceChange::Claim { key: key.clone(), freed, of_pod }));
     }
 
     /// Whether all claims of the plan are there.
@@ -237,11 +308,18 @@ impl Ledger {
                 needed: allocation.is_some()
                     || !claim.is_reserved_for(&pod.uid)
                     || self.devices.is_giving_back(key, &pod.uid),
+                creates: None,
             })
         };
-        let writes: Arc<[ClaimWrite]> = plan.claims.iter().filter_map(write).collect();
+        let made = plan.extended.as_ref().map(|extended| made_for(pod, extended, self.log.version()));
+        let writes: Arc<[ClaimWrite]> = plan.claims.iter().filter_map(write).chain(made).collect();
         for write in writes.iter().filter(|write| write.allocation.is_some()) {
-            self.change_claim(&write.key, |claims| claims.begin(write, &pod.uid));
+            self.change_claim(&write.key, |claims| {
+                if let Some(claim) = &write.creates {
+                    claims.make(write, claim, &pod.uid);
+                }
+                claims.begin(write, &pod.uid)
+            });
         }
         writes
     }
@@ -251,11 +329,31 @@ impl Ledger {
     /// The runtime calls this before the worker hears of the outcome, and also if the worker has ended by then.
     pub fn claims_written(&mut self, uid: &Str, writes: &[ClaimWrite], outcome: &ClaimsOutcome) {
         for write in writes {
-            let written = outcome.written.iter().find(|written| written.key == write.key && written.uid == write.uid);
+            let is_it = |written: &&WrittenClaim| {
+                written.key == write.key && (written.uid == write.uid || write.creates.is_some())
+            };
+            let (written, reads) = (outcome.written.iter().find(is_it), self.devices.reads);
             self.change_claim(&write.key, |claims| match written {
-                Some(written) => claims.wrote(written, write.allocation.as_ref(), uid),
-                None => claims.end(&write.key, &write.uid, uid),
+                Some(written) => claims.wrote(written, write.allocation.as_ref(), (uid, reads)),
+                None => claims.end(write, uid),
             });
+        }
+    }
+
+    /// A whole read of all claims begins.
+    pub fn begin_read_of_claims(&mut self) {
+        self.devices.reads += 1;
+    }
+
+    /// It has ended: what we had made before it began, and it has not shown, is gone.
+    pub fn end_read_of_claims(&mut self) {
+        let reads = self.devices.reads;
+        let is_gone = |claim: &Claim| claim.unseen.is_some_and(|written_after| written_after < reads);
+        let mut gone: Vec<ClaimKey> = Vec::new();
+        gone.extend(self.devices.claims.iter().filter(|(_, claim)| is_gone(claim)).map(|(key, _)| key.clone()));
+        gone.sort_unstable();
+        for key in gone {
+            self.change_claim(&key, |claims| claims.delete(&key));
         }
     }
 
@@ -267,7 +365,8 @@ impl Ledger {
     /// The pod `uid` is not bound after all: it gives the reservations of its claims back. Returns those that it had.
     pub fn unreserve_claims(&mut self, uid: &str, writes: &[ClaimWrite]) -> Vec<(ClaimKey, Str)> {
         let mut had = Vec::new();
-        for write in writes {
+        // What was made for the pod alone is deleted, and holds its devices until then.
+        for write in writes.iter().filter(|write| write.creates.is_none()) {
             self.change_claim(&write.key, |claims| {
                 let was_reserved = claims.unreserve(&write.key, &write.uid, uid);
                 had.extend(was_reserved.then(|| (write.key.clone(), write.uid.clone())));
@@ -275,5 +374,30 @@ impl Ledger {
             });
         }
         had
+    }
+}
+
+/// What is to be written of the claim that is made for the pod's extended resources. Its name has what the API server would add to
+/// `generateName`, so that the claim is found again where no answer comes.
+fn made_for(pod: &Pod, ExtendedPlan { claim, allocation }: &ExtendedPlan, version: u64) -> ClaimWrite {
+    /// What API servers take for names that they generate: letters and digits that make no words.
+    const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+    /// The longest beginning that API servers keep of such names.
+    const LONGEST: usize = 58;
+    let mut name = format!("{}-extended-resources-", pod.key.name);
+    name.truncate(LONGEST);
+    let mut bits = BuildHasherDefault::<DefaultHasher>::default().hash_one((&*pod.uid, version, "extended"));
+    for _ in 0..5 {
+        name.push(char::from(LETTERS[(bits % LETTERS.len() as u64) as usize]));
+        bits /= LETTERS.len() as u64;
+    }
+    ClaimWrite {
+        key: ClaimKey { namespace: pod.key.namespace.clone(), name: name.into() },
+        uid: NO_UID.into(),
+        resource_version: "0".into(),
+        has_finalizer: false,
+        allocation: Some(allocation.clone()),
+        needed: true,
+        creates: Some(claim.clone()),
     }
 }

@@ -4,23 +4,29 @@
 //! ```text
 //!  claims   what is seen of each claim, what was written since, and what is being written
 //!  classes  which extended resources DeviceClasses stand for
+//!  extended the claims that were made for extended resources
+//!  offers   when what devices offer on a node has changed
 //! ```
 
 mod claims;
 mod classes;
+mod extended;
+mod offers;
 #[cfg(test)]
 mod tests;
 
-pub use claims::ClaimPlan;
+pub use claims::{ClaimPlan, ExtendedPlan};
 pub use classes::DeviceClasses;
 
 use super::{Change, Ledger, parts};
 use crate::ledger::keyed::{HashKey, KeyedMap};
 use crate::model::{ClaimKey, DeviceClass, ResourceClaim, Str};
 use berth_devices::Slices;
-use berth_devices::model::{DeviceClass as ClassSpec, ResourceSlice};
+use berth_devices::model::{DeviceClass as ClassSpec, PoolId, ResourceSlice};
 use berth_devices::state::AllocatedState;
 use claims::Claim;
+use extended::ExtendedClaims;
+use offers::Offers;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -31,6 +37,8 @@ pub enum DeviceChange {
         key: ClaimKey,
         /// Whether devices that it held are free.
         freed: bool,
+        /// The uid of the pod that it was made for, if it is for extended resources.
+        of_pod: Option<Str>,
     },
     /// A ResourceSlice was added or changed.
     Slice,
@@ -47,7 +55,10 @@ pub struct DeviceTable {
     allocated: AllocatedState,
     classes: DeviceClasses,
     specs: BTreeMap<Str, Arc<ClassSpec>>,
-    version: u64,
+    extended: ExtendedClaims,
+    offers: Offers,
+    /// How many whole reads of all claims have begun.
+    reads: u64,
     /// Why there are no claims to see; `None` where they are read.
     unread: Option<Str>,
 }
@@ -60,14 +71,23 @@ impl DeviceTable {
             allocated: AllocatedState::default(),
             classes: DeviceClasses::default(),
             specs: BTreeMap::new(),
-            version: 0,
+            extended: ExtendedClaims::new(key),
+            offers: Offers::new(key),
+            reads: 0,
             unread: None,
         }
     }
 
-    /// Moves whenever anything here changes.
-    pub const fn version(&self) -> u64 {
-        self.version
+    /// Moves whenever something changes of what claims may get on the node of this name: slices, classes, and what others hold.
+    pub fn version_on(&self, node: &str) -> u64 {
+        self.offers.on(node)
+    }
+
+    /// The claim that was made for the extended resources of the pod with this uid. While the pod is not bound, it is of an attempt that
+    /// came to nothing.
+    pub fn extended_claim_of(&self, namespace: &str, pod: &str) -> Option<&Arc<ResourceClaim>> {
+        let key = self.extended.of(pod).filter(|key| *key.namespace == *namespace)?;
+        self.claim(key)
     }
 
     /// Why ResourceClaims cannot be read, if so: the API server does not serve them, or not to us.
@@ -81,6 +101,11 @@ impl DeviceTable {
 
     pub const fn allocated(&self) -> &AllocatedState {
         &self.allocated
+    }
+
+    /// What these pools offer changes, on the nodes that they are for now.
+    fn note_offers_of<'a>(&mut self, pools: impl Iterator<Item = &'a PoolId>) {
+        self.offers.change(&self.slices, pools.map(|id| (&id.driver, &id.pool)));
     }
 
     /// The DeviceClasses by name.
@@ -106,7 +131,7 @@ impl Ledger {
             devices.specs.insert(class.name.clone(), spec);
         }
         if devices.classes.insert(class) || changes_spec {
-            devices.version += 1;
+            devices.offers.change_all();
             self.record(None, Change::DeviceClass);
         }
     }
@@ -115,7 +140,7 @@ impl Ledger {
         let devices = &mut self.devices;
         devices.specs.remove(name);
         if devices.classes.remove(name) {
-            devices.version += 1;
+            devices.offers.change_all();
             self.record(None, Change::DeviceClass);
         }
     }
@@ -132,15 +157,19 @@ impl Ledger {
         let devices = &mut self.devices;
         let known = devices.slices.of_pool(&slice.id).iter().find(|known| known.name == slice.name);
         if known.is_none_or(|known| **known != slice) {
+            let before = devices.slices.pool_of(&slice.name).cloned();
+            let now = slice.id.clone();
+            devices.note_offers_of(before.iter());
             devices.slices.apply(slice);
-            devices.version += 1;
+            devices.note_offers_of([&now].into_iter());
             self.record(None, Change::Device(DeviceChange::Slice));
         }
     }
 
     pub fn delete_resource_slice(&mut self, name: &str) {
+        let pool = self.devices.slices.pool_of(name).cloned();
+        self.devices.note_offers_of(pool.iter());
         if self.devices.slices.delete(name) {
-            self.devices.version += 1;
             self.record(None, Change::Device(DeviceChange::SliceDeleted));
         }
     }

@@ -7,7 +7,7 @@ use crate::model::{ClaimWrite, Pod};
 /// What `p` is given of the claim `c` on node `a`, brought into force.
 fn assumed(ledger: &mut Ledger, pod: &Pod) -> Arc<[ClaimWrite]> {
     let result = allocated(claim("c", 1), "a", "0", &[]).allocation.expect("given").result.clone();
-    let plan = ClaimPlan { claims: vec![(key("c"), "uid-c".into(), Some(Arc::new(result)))] };
+    let plan = ClaimPlan { claims: vec![(key("c"), "uid-c".into(), Some(Arc::new(result)))], extended: None };
     assert!(ledger.has_claims_of(&plan));
     ledger.assume_claims(&plan, pod)
 }

@@ -1,21 +1,87 @@
-//! What looks at a pod's claims have found so far, where the last was given up.
+//! What looks at claims have found on rows, for all pods that ask the same.
 
 use super::selectors::Selectors;
 use crate::ledger::{Ledger, NodeId};
-use crate::model::{Pod, ResourceClaim, Str};
+use crate::limits::{DEVICE_QUESTIONS_KEPT, DEVICE_ROWS_KEPT};
+use crate::model::{ClaimAllocation, DeviceStatus, ExtendedRequests, Pod, ResourceClaim, Str};
 use crate::plugins::context::{Cause, Verdict};
+use berth_devices::model::ResourceClaim as ClaimSpec;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
-/// What is good for one pod as long as none of its claims changes, nor what claims hold, nor a slice, a class or a label of a node.
+/// Only to be faster: made from nothing it gives the same answers.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
-    uid: Option<Str>,
-    /// The pod's claims as they were, each with whether its devices are late.
-    claims: Vec<(Arc<ResourceClaim>, bool)>,
-    versions: (u64, u64),
-    rows: FxHashMap<NodeId, Found>,
+    /// That of the pod that is looked at comes first.
+    questions: Vec<Known>,
+    /// Whether a pod is looked at that has claims.
+    is_asked: bool,
+    labels_version: u64,
     pub(super) selectors: Selectors,
+}
+
+#[derive(Debug)]
+struct Known {
+    question: Question,
+    /// The uid of the pod that asked last.
+    pod: Str,
+    rows: FxHashMap<NodeId, Row>,
+    /// Whether some row has a failure: its text is about the claims of one pod.
+    has_failed: bool,
+    /// Whether some row's score is not 0.
+    has_scores: bool,
+}
+
+#[derive(Debug)]
+struct Row {
+    /// Of the devices of the node.
+    version: u64,
+    /// What it was asked of the pod's extended resources.
+    extended: u64,
+    found: Found,
+}
+
+/// What of a pod's claims answers depend on. The names of claims that are to be allocated are not in it: those that are made from one
+/// template ask the same.
+#[derive(Debug, PartialEq, Eq)]
+struct Question {
+    claims: Vec<AskedClaim>,
+    extended: Option<Arc<[ExtendedRequests]>>,
+}
+
+#[derive(Debug)]
+struct AskedClaim {
+    spec: Arc<ClaimSpec>,
+    got: Option<Got>,
+}
+
+/// What an allocated claim has got.
+#[derive(Debug, PartialEq, Eq)]
+struct Got {
+    allocation: Arc<ClaimAllocation>,
+    devices: Vec<DeviceStatus>,
+    is_late: bool,
+}
+
+impl PartialEq for AskedClaim {
+    fn eq(&self, other: &Self) -> bool {
+        let (own, their) = (&self.spec, &other.spec);
+        let same = own.requests == their.requests && own.constraints == their.constraints && own.config == their.config;
+        self.got == other.got && (Arc::ptr_eq(own, their) || same)
+    }
+}
+
+impl Eq for AskedClaim {}
+
+impl AskedClaim {
+    fn of(ledger: &Ledger, claim: &ResourceClaim) -> Self {
+        let got = claim.allocation.as_ref().map(|allocation| Got {
+            allocation: allocation.clone(),
+            devices: claim.devices.clone(),
+            is_late: ledger.devices().is_late(&claim.key),
+        });
+        Self { spec: claim.spec.clone(), got }
+    }
 }
 
 /// What was found on one row.
@@ -45,48 +111,87 @@ impl Found {
 }
 
 impl Kept {
-    /// Forgets what was found unless it was found for this pod and these claims, and nothing has changed since.
-    pub(super) fn begin(&mut self, ledger: &Ledger, pod: &Pod, claims: &[&Arc<ResourceClaim>]) {
-        let versions = Self::versions(ledger);
-        let is_late = |claim: &ResourceClaim| ledger.devices().is_late(&claim.key);
-        let mut same = self.claims.iter().zip(claims);
-        let is_good = self.uid.as_ref() == Some(&pod.uid)
-            && self.versions == versions
-            && self.claims.len() == claims.len()
-            && same.all(|((kept, late), claim)| Arc::ptr_eq(kept, claim) && *late == is_late(claim));
-        if !is_good {
-            self.uid = Some(pod.uid.clone());
-            self.claims = claims.iter().map(|claim| (Arc::clone(claim), is_late(claim))).collect();
-            self.versions = versions;
-            self.rows.clear();
+    /// The pod is looked at next.
+    pub(super) fn begin(
+        &mut self,
+        ledger: &Ledger,
+        pod: &Pod,
+        claims: &[&Arc<ResourceClaim>],
+        extended: Option<&Arc<[ExtendedRequests]>>,
+    ) {
+        if self.labels_version != ledger.node_labels_version() {
+            self.labels_version = ledger.node_labels_version();
+            self.questions.clear();
+        }
+        self.is_asked = true;
+        let claims = claims.iter().map(|claim| AskedClaim::of(ledger, claim)).collect();
+        let question = Question { claims, extended: extended.cloned() };
+        match self.questions.iter().position(|known| known.question == question) {
+            Some(at) => self.questions[..=at].rotate_right(1),
+            None => {
+                self.make_room();
+                let known = Known {
+                    question,
+                    pod: pod.uid.clone(),
+                    rows: FxHashMap::default(),
+                    has_failed: false,
+                    has_scores: false,
+                };
+                self.questions.insert(0, known);
+            }
+        }
+        self.questions[0].is_asked_by(pod);
+    }
+
+    /// Forgets the questions that were asked longest ago.
+    fn make_room(&mut self) {
+        self.questions.truncate(DEVICE_QUESTIONS_KEPT - 1);
+        while self.questions.iter().map(|known| known.rows.len()).sum::<usize>() > DEVICE_ROWS_KEPT {
+            self.questions.pop();
         }
     }
 
-    fn versions(ledger: &Ledger) -> (u64, u64) {
-        (ledger.devices().version(), ledger.node_labels_version())
+    /// A pod without claims is scored next: what was found for others says nothing of it.
+    pub(crate) const fn end(&mut self) {
+        self.is_asked = false;
     }
 
-    /// A pod without claims is scored next: what was found for another says nothing of it.
-    pub(crate) fn end(&mut self) {
-        self.uid = None;
-        self.claims.clear();
-        self.rows.clear();
+    /// What was found on the row, unless its devices have changed since.
+    pub(super) fn found(&self, ledger: &Ledger, node: NodeId, extended: u64) -> Option<&Found> {
+        let row = self.questions.first()?.rows.get(&node)?;
+        (row.extended == extended && row.version == version_of(ledger, node)).then_some(&row.found)
     }
 
-    pub(super) fn found(&self, node: NodeId) -> Option<&Found> {
-        self.rows.get(&node)
-    }
-
-    pub(super) fn keep(&mut self, node: NodeId, found: Found) {
-        self.rows.insert(node, found);
+    pub(super) fn keep(&mut self, ledger: &Ledger, node: NodeId, extended: u64, found: Found) {
+        if let Some(known) = self.questions.first_mut() {
+            known.has_failed |= found.failure.is_some();
+            known.has_scores |= found.raw_score != 0;
+            known.rows.insert(node, Row { version: version_of(ledger, node), extended, found });
+        }
     }
 
     /// The raw scores of the nodes, which were judged for the pod that is scored. False if all are 0, so that the score tells none apart.
-    pub(crate) fn raw_scores(&self, ledger: &Ledger, nodes: &[NodeId], out: &mut Vec<i64>) -> bool {
-        if self.rows.is_empty() || self.versions != Self::versions(ledger) {
+    pub(crate) fn raw_scores(&self, nodes: &[NodeId], out: &mut Vec<i64>) -> bool {
+        let Some(known) = self.questions.first().filter(|known| self.is_asked && known.has_scores) else {
             return false;
-        }
-        out.extend(nodes.iter().map(|node| self.found(*node).map_or(0, |found| found.raw_score)));
+        };
+        out.extend(nodes.iter().map(|node| known.rows.get(node).map_or(0, |row| row.found.raw_score)));
         out.iter().any(|raw| *raw != 0)
+    }
+}
+
+fn version_of(ledger: &Ledger, node: NodeId) -> u64 {
+    ledger.devices().version_on(ledger.nodes().name(node))
+}
+
+impl Known {
+    fn is_asked_by(&mut self, pod: &Pod) {
+        if self.pod == pod.uid {
+            return;
+        }
+        self.pod = pod.uid.clone();
+        if std::mem::take(&mut self.has_failed) {
+            self.rows.retain(|_, row| row.found.failure.is_none());
+        }
     }
 }

@@ -3,13 +3,15 @@
 //!
 //! ```text
 //!  resolve    which claims a pod's entries mean
+//!  extended   the claim for a pod's extended resources
 //!  readiness  whether devices that a driver must prepare are ready
 //!  selectors  compiled CEL expressions
-//!  kept       what a look found on rows
+//!  kept       what looks found on rows
 //! ```
 //!
 //! Which devices a node gives is decided by `berth_devices`; what is allocated, by the ledger.
 
+mod extended;
 pub(crate) mod kept;
 mod readiness;
 mod resolve;
@@ -20,15 +22,17 @@ pub(crate) use resolve::waits_for;
 
 use super::context::{Cause, Plugin, PluginContext, PreFilterRefusal, Stop, Verdict};
 use crate::io::IdleClaim;
-use crate::ledger::{ClaimPlan, DeviceTable, NodeId};
+use crate::ledger::{ClaimPlan, DeviceTable, ExtendedPlan, Ledger, NodeId};
 use crate::limits::DEVICE_STEPS;
-use crate::model::{Labels, Pod, ResourceClaim, Str};
+use crate::model::{ExtendedClaim, Labels, Pod, ResourceClaim, Str};
 use crate::profile::CompiledProfile;
 use berth_devices::model::{AllocationResult, Request, ResourceClaim as ClaimSpec};
 use berth_devices::node_selector::{Node, NodeLabels, NodeSelector};
 use berth_devices::{Allocator, Outcome, ShareIds};
+use extended::{Extended, Wants};
 use kept::{Found, Kept};
 use resolve::resolve;
+use smallvec::SmallVec;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
@@ -36,9 +40,9 @@ use std::sync::Arc;
 /// What the score counts for the first alternative of a prioritized list; each further one counts one less.
 const ALTERNATIVES: i64 = 8;
 
-/// Whether the profile judges the pod by its claims.
-pub(crate) fn concerns(profile: &CompiledProfile, pod: &Pod) -> bool {
-    pod.resource_claims.is_some() && profile.filters.has(Plugin::DynamicResources)
+/// Whether the profile judges the pod by its claims, those included that are made for its extended resources.
+pub(crate) fn concerns(profile: &CompiledProfile, ledger: &Ledger, pod: &Pod) -> bool {
+    profile.filters.has(Plugin::DynamicResources) && (pod.resource_claims.is_some() || extended::is_backed(ledger, pod))
 }
 
 /// What PreFilter found out.
@@ -48,9 +52,12 @@ pub(crate) struct State<'t> {
     claims: Vec<&'t Arc<ResourceClaim>>,
     /// The requests of those that are to be allocated.
     open: Vec<&'t ClaimSpec>,
+    extended: Option<Extended<'t>>,
     kept: &'t RefCell<Kept>,
     /// Bit by bit, the claims that were not available on some node.
     unavailable: Cell<u64>,
+    /// Whether some node refused the pod for the claim that was made for its extended resources.
+    has_leftover: Cell<bool>,
     failure: OnceCell<Str>,
 }
 
@@ -58,8 +65,10 @@ impl<'t> State<'t> {
     /// `None` where the pod needs no claims.
     pub(crate) fn prepare(cx: PluginContext<'t>, pod: &Pod, kept: &'t RefCell<Kept>) -> Result<Option<Self>, Stop> {
         let devices = cx.ledger.devices();
-        let claims = if concerns(cx.profile, pod) { resolve(devices, pod).map_err(refused)? } else { Vec::new() };
-        if claims.is_empty() {
+        let is_concerned = cx.profile.filters.has(Plugin::DynamicResources);
+        let claims = if is_concerned { resolve(devices, pod).map_err(refused)? } else { Vec::new() };
+        let extended = if is_concerned { Extended::of(cx.ledger, pod) } else { None };
+        if claims.is_empty() && extended.is_none() {
             kept.borrow_mut().end();
             return Ok(None);
         }
@@ -70,8 +79,9 @@ impl<'t> State<'t> {
                 open.push(&*claim.spec);
             }
         }
-        kept.borrow_mut().begin(cx.ledger, pod, &claims);
-        Ok(Some(Self { claims, open, kept, unavailable: Cell::new(0), failure: OnceCell::new() }))
+        kept.borrow_mut().begin(cx.ledger, pod, &claims, extended.as_ref().map(Extended::containers));
+        let (unavailable, has_leftover) = (Cell::new(0), Cell::new(false));
+        Ok(Some(Self { claims, open, extended, kept, unavailable, has_leftover, failure: OnceCell::new() }))
     }
 
     /// Whether the claims let the pod onto the node. What ends the attempt is noted.
@@ -85,36 +95,56 @@ impl<'t> State<'t> {
         found.verdict
     }
 
-    /// Whether the node was looked at.
-    pub(crate) fn is_known(&self, node: NodeId) -> bool {
-        self.kept.borrow().found(node).is_some()
+    /// What devices are to provide of the pod's extended resources.
+    fn wants(&self, cx: PluginContext<'_>, node: NodeId) -> Wants {
+        self.extended.as_ref().map_or(Wants::Of(0), |extended| extended.on(cx.ledger, node))
+    }
+
+    /// Whether nothing costly is left to be found out about the node.
+    pub(crate) fn is_known(&self, cx: PluginContext<'_>, node: NodeId) -> bool {
+        match self.wants(cx, node) {
+            Wants::Refused(_) => true,
+            Wants::Of(wants) => self.kept.borrow().found(cx.ledger, node, wants).is_some(),
+        }
     }
 
     /// Looks at the node unless it is known; gives the steps that this took.
     pub(crate) fn judge(&self, cx: PluginContext<'_>, node: NodeId) -> u64 {
-        if self.is_known(node) {
-            return 0;
+        match self.wants(cx, node) {
+            Wants::Of(wants) if self.kept.borrow().found(cx.ledger, node, wants).is_none() => {
+                let (found, steps) = self.look(cx, node, wants);
+                self.kept.borrow_mut().keep(cx.ledger, node, wants, found);
+                steps
+            }
+            Wants::Of(_) | Wants::Refused(_) => 0,
         }
-        let (found, steps) = self.look(cx, node);
-        self.kept.borrow_mut().keep(node, found);
-        steps
     }
 
     fn found(&self, cx: PluginContext<'_>, node: NodeId) -> Found {
-        self.judge(cx, node);
-        let kept = self.kept.borrow();
-        kept.found(node).cloned().unwrap_or_else(|| Found::refused(Cause::Devices))
+        let wants = match self.wants(cx, node) {
+            Wants::Of(wants) => wants,
+            Wants::Refused(cause) => {
+                self.has_leftover.set(self.has_leftover.get() || cause == Cause::ExtendedClaim);
+                return Found::refused(cause);
+            }
+        };
+        if let Some(found) = self.kept.borrow().found(cx.ledger, node, wants) {
+            return found.clone();
+        }
+        let (found, _) = self.look(cx, node, wants);
+        self.kept.borrow_mut().keep(cx.ledger, node, wants, found.clone());
+        found
     }
 
-    fn look(&self, cx: PluginContext<'_>, node: NodeId) -> (Found, u64) {
+    fn look(&self, cx: PluginContext<'_>, node: NodeId, wants: u64) -> (Found, u64) {
         let unavailable = self.unavailable_on(cx, node);
         let elsewhere = || Found { unavailable, ..Found::refused(Cause::ClaimElsewhere) };
-        if self.open.is_empty() {
+        if self.open.is_empty() && wants == 0 {
             let found = if unavailable == 0 { Found::fits(0) } else { elsewhere() };
             return (found, 1);
         }
         let mut steps = DEVICE_STEPS;
-        let outcome = self.allocate(cx, node, &mut NoShares, &mut steps);
+        let outcome = self.allocate(cx, node, wants, &mut NoShares, &mut steps);
         let found = match outcome {
             Outcome::Allocated(_) if unavailable != 0 => elsewhere(),
             Outcome::Allocated(results) => Found::fits(self.raw_score(&results)),
@@ -142,13 +172,29 @@ impl<'t> State<'t> {
         unusable.fold(0, |bits, (index, _)| bits | 1 << index.min(63))
     }
 
-    fn allocate(&self, cx: PluginContext<'_>, node: NodeId, shares: &mut dyn ShareIds, steps: &mut u64) -> Outcome {
+    /// For the claims that are to be allocated, and last the one that is made for extended resources.
+    fn allocate(
+        &self,
+        cx: PluginContext<'_>,
+        node: NodeId,
+        wants: u64,
+        shares: &mut dyn ShareIds,
+        steps: &mut u64,
+    ) -> Outcome {
         let (nodes, devices) = (cx.ledger.nodes(), cx.ledger.devices());
         let labels = LabelsOf(nodes.labels(node));
         let node = Node { name: nodes.name(node), labels: &labels };
         let allocator =
             Allocator { slices: devices.slices(), allocated: devices.allocated(), classes: devices.classes() };
-        allocator.allocate(node, &self.open, &mut self.kept.borrow_mut().selectors, shares, steps)
+        let made = self.made(wants);
+        let claims: SmallVec<[&ClaimSpec; 2]> =
+            self.open.iter().copied().chain(made.as_ref().map(|one| &one.spec)).collect();
+        allocator.allocate(node, &claims, &mut self.kept.borrow_mut().selectors, shares, steps)
+    }
+
+    /// The claim that is made for these of the extended resources.
+    fn made(&self, wants: u64) -> Option<Arc<ExtendedClaim>> {
+        self.extended.as_ref().filter(|_| wants != 0).map(|extended| extended.claim(wants))
     }
 
     /// How good the alternatives are that were taken of prioritized lists.
@@ -163,10 +209,12 @@ impl<'t> State<'t> {
 
     /// What is decided for the claims on the node, which was just found to fit; `None` where it does not any more.
     pub(crate) fn plan(&self, cx: PluginContext<'_>, pod: &Pod, node: NodeId) -> Option<ClaimPlan> {
+        let Wants::Of(wants) = self.wants(cx, node) else { return None };
+        let made = self.made(wants);
         let mut results = Vec::new();
-        if !self.open.is_empty() {
+        if !self.open.is_empty() || made.is_some() {
             let mut shares = Shares { pod, version: cx.ledger.version(), next: 0 };
-            let Outcome::Allocated(found) = self.allocate(cx, node, &mut shares, &mut { DEVICE_STEPS }) else {
+            let Outcome::Allocated(found) = self.allocate(cx, node, wants, &mut shares, &mut { DEVICE_STEPS }) else {
                 return None;
             };
             results = found;
@@ -176,24 +224,40 @@ impl<'t> State<'t> {
             let result = if claim.allocation.is_none() { Some(Arc::new(results.next()?)) } else { None };
             Some((claim.key.clone(), claim.uid.clone(), result))
         };
-        Some(ClaimPlan { claims: self.claims.iter().map(of_claim).collect::<Option<_>>()? })
+        let claims = self.claims.iter().map(of_claim).collect::<Option<_>>()?;
+        let extended = match made {
+            None => None,
+            Some(claim) => Some(ExtendedPlan { claim, allocation: Arc::new(results.next()?) }),
+        };
+        Some(ClaimPlan { claims, extended })
     }
 
-    /// An allocated claim that was not available on some node, and that nobody but the pod uses: upstream takes any of them, this is the
-    /// first.
+    /// A claim that is in the way, and that nobody but the pod uses: what was made for its extended resources, or an allocated one that was
+    /// not available on some node. Of those upstream takes any, this is the first.
     pub(crate) fn idle_claim(&self, pod: &Pod) -> Option<IdleClaim> {
+        if let Some(claim) = self.extended.as_ref().and_then(Extended::leftover).filter(|_| self.has_leftover.get()) {
+            return Some(idle(claim));
+        }
         let bits = self.unavailable.get();
         let unavailable = self.claims.iter().enumerate().filter(|(index, _)| bits & 1 << (*index).min(63) != 0);
-        let mut idle = unavailable
+        let mut of_pod = unavailable
             .filter(|(_, claim)| claim.allocation.is_some() && claim.reserved_for.iter().all(|uid| *uid == pod.uid));
-        let (_, claim) = idle.next()?;
-        let (key, uid, resource_version) = (claim.key.clone(), claim.uid.clone(), claim.resource_version.clone());
-        Some(IdleClaim { key, uid, resource_version })
+        let (_, claim) = of_pod.next()?;
+        Some(idle(claim))
     }
 
     /// Upstream's text of what ended the attempt.
     pub(crate) fn failure(&self) -> Option<Str> {
         self.failure.get().cloned()
+    }
+}
+
+fn idle(claim: &ResourceClaim) -> IdleClaim {
+    IdleClaim {
+        key: claim.key.clone(),
+        uid: claim.uid.clone(),
+        resource_version: claim.resource_version.clone(),
+        is_extended: claim.is_extended,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::ledger::DeviceTable;
 use crate::model::{ClaimKey, ClaimWrite, DeviceCondition, ResourceClaim, Str};
+use std::sync::Arc;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Readiness {
@@ -15,7 +16,8 @@ pub(crate) enum Readiness {
 /// As the claims are now. The first that is not ready decides.
 pub(crate) fn readiness(devices: &DeviceTable, claims: &[ClaimWrite]) -> Readiness {
     for write in claims {
-        let Some(claim) = devices.claim(&write.key).filter(|claim| claim.uid == write.uid) else {
+        let is_it = |claim: &&Arc<ResourceClaim>| claim.uid == write.uid || write.creates.is_some();
+        let Some(claim) = devices.claim(&write.key).filter(is_it) else {
             return Readiness::Failed(format!("could not find ResourceClaim \"{}\"", write.key));
         };
         let of_claim = of_claim(claim);

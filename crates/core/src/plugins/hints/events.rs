@@ -93,7 +93,7 @@ impl WakeEvent {
             Self::Detached => volumes(&[VolumeChange::Detached]),
             Self::DevicesFreed => {
                 let key = ClaimKey { namespace: "".into(), name: "".into() };
-                vec![Change::Device(DeviceChange::Claim { key, freed: true })]
+                vec![Change::Device(DeviceChange::Claim { key, freed: true, of_pod: None })]
             }
             Self::Slice => vec![Change::Device(DeviceChange::Slice)],
             Self::DeviceClass => vec![Change::DeviceClass],

@@ -1,0 +1,228 @@
+//! The claim for a pod's extended resources: it is made, the pod's status says of it, and it goes where the pod is not bound.
+//!
+//! ```text
+//!  POST claim ─▶ as every claim: finalizer, status ─▶ PATCH pod status
+//!  GET claim ─▶ PATCH (without the finalizer) ─▶ DELETE
+//! ```
+//!
+//! The claim's name is chosen before, so that each of these can be repeated.
+
+use super::claim::{FINALIZER, STRATEGIC, path};
+use super::reserve::{is_definite, why};
+use super::{Kit, WriteResult};
+use crate::paced::Paced;
+use crate::send::{Answer, Call};
+use crate::write::{Failure, Meaning, Progress, status_uri};
+use berth_core::model::{ClaimKey, ClaimWrite, ExtendedClaim, Pod, RequestMapping, Str};
+use berth_devices::model::{DeviceRequest, Request};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Marks a claim that stands for extended resources.
+const EXTENDED: &str = "resource.kubernetes.io/extended-resource-claim";
+
+/// The longest name of an object.
+const LONGEST_NAME: usize = 253;
+
+static NOT_DELETED: Paced = Paced::new();
+
+/// How a write ended that is the same however often it is made.
+enum Ended {
+    Written(Answer),
+    /// The object is gone, another one by now, or has one of that name: with what the API server says.
+    Other(Failure),
+}
+
+impl Kit {
+    /// Makes the claim: gives what is then left to be written to it.
+    pub(super) async fn make_claim(
+        &self,
+        (write, claim): (&ClaimWrite, &ExtendedClaim),
+        pod: &Pod,
+        progress: &dyn Progress,
+    ) -> Result<ClaimWrite, Failure> {
+        let name = &write.key;
+        let failed = |Failure { code, message }: Failure| {
+            self.resource_claims.count(WriteResult::Failed);
+            Failure { code, message: format!("create claim for extended resources {name}: {message}") }
+        };
+        let answer = match self.until_known(&create_call(write, claim, pod), &pod.key.namespace, progress).await {
+            Ok(Ended::Written(answer)) => answer,
+            // It may be the one that was made by a request whose answer was lost.
+            Ok(Ended::Other(refused)) => {
+                let read = Call::get(path(&write.key));
+                self.read(&read, self.patience, &pod.key.namespace, progress).await.map_err(|_| failed(refused))?
+            }
+            Err(failure) => return Err(failed(failure)),
+        };
+        let Some(Object { metadata }) = Object::of_pod(&answer, pod) else {
+            return Err(failed("another claim has this name".to_owned().into()));
+        };
+        self.resource_claims.count(WriteResult::Written);
+        let has_finalizer = metadata.has_finalizer();
+        let Metadata { uid, resource_version, .. } = metadata;
+        Ok(ClaimWrite { uid, resource_version, has_finalizer, creates: None, ..write.clone() })
+    }
+
+    /// Says in the pod's status which claim provides its extended resources: its kubelet reads that.
+    pub(super) async fn tell_pod(
+        &self,
+        claim: &ClaimKey,
+        mappings: &[RequestMapping],
+        pod: &Pod,
+        progress: &dyn Progress,
+    ) -> Result<(), Failure> {
+        let failed = |Failure { code, message }: Failure| {
+            self.nominations.count(WriteResult::Failed);
+            Failure { code, message: format!("update pod {} ExtendedResourceClaimStatus: {message}", pod.key) }
+        };
+        match self.until_known(&tell_call(claim, mappings, pod), &pod.key.namespace, progress).await {
+            Ok(Ended::Written(answer)) => {
+                self.nominations.count(WriteResult::Written);
+                let nominated = self.own.known(pod).nominated;
+                self.own.answered(&pod.uid, &answer, nominated, false);
+                Ok(())
+            }
+            Ok(Ended::Other(failure)) | Err(failure) => Err(failed(failure)),
+        }
+    }
+
+    /// Deletes the claim that was made for the pod's extended resources, if it is there.
+    pub(super) async fn delete_claim(&self, key: &ClaimKey, pod: &Pod, progress: &dyn Progress) {
+        let result = self.delete_made(key, pod, progress).await.unwrap_or_else(|failure| {
+            if let Some(left_out) = NOT_DELETED.line() {
+                let why = failure.message;
+                tracing::warn!(claim = %key, pod = %pod.key, why, left_out, "claim for extended resources not deleted");
+            }
+            WriteResult::Failed
+        });
+        self.resource_claims.count(result);
+    }
+
+    async fn delete_made(&self, key: &ClaimKey, pod: &Pod, progress: &dyn Progress) -> Result<WriteResult, Failure> {
+        let answer = match self.read(&Call::get(path(key)), self.patience, &key.namespace, progress).await {
+            Ok(answer) => answer,
+            Err(error) if error.code == Some(404) => return Ok(WriteResult::Conflict),
+            Err(error) => return Err(error.into()),
+        };
+        let Some(Object { metadata }) = Object::of_pod(&answer, pod) else { return Ok(WriteResult::Conflict) };
+        let release = release_call(key, &metadata.uid);
+        let delete = Call::delete(path(key), &json!({"preconditions": {"uid": *metadata.uid}}));
+        let calls = [metadata.has_finalizer().then_some(release), Some(delete)];
+        for call in calls.into_iter().flatten() {
+            if let Ended::Other(_) = self.until_known(&call, &key.namespace, progress).await? {
+                return Ok(WriteResult::Conflict);
+            }
+        }
+        Ok(WriteResult::Written)
+    }
+
+    /// Sends the same write until its outcome is known.
+    async fn until_known(&self, call: &Call, namespace: &str, progress: &dyn Progress) -> Result<Ended, Failure> {
+        let mut tries = self.link.tries(self.patience, progress, namespace);
+        loop {
+            match tries.next(call).await {
+                Ok(Ok(answer)) => return Ok(Ended::Written(answer)),
+                Ok(Err(error)) if !is_definite(&error) => {}
+                Ok(Err(error)) if error.meaning == Meaning::ReadBack || error.code == Some(422) => {
+                    return Ok(Ended::Other(error.into()));
+                }
+                Ok(Err(error)) => return Err(error.into()),
+                Err(given_up) => return Err(why(given_up).into()),
+            }
+        }
+    }
+}
+
+fn create_call(write: &ClaimWrite, claim: &ExtendedClaim, pod: &Pod) -> Call {
+    let ClaimKey { namespace, name } = &write.key;
+    let mut generate_name = format!("{}-extended-resources-", pod.key.name);
+    generate_name.truncate(LONGEST_NAME);
+    let object = json!({
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {
+            "namespace": **namespace,
+            "name": **name,
+            "generateName": generate_name,
+            "annotations": {EXTENDED: "true"},
+            "ownerReferences": [
+                {"apiVersion": "v1", "kind": "Pod", "name": *pod.key.name, "uid": *pod.uid, "controller": true},
+            ],
+        },
+        "spec": {"devices": {"requests": claim.spec.requests.iter().filter_map(request).collect::<Value>()}},
+    });
+    let path = format!("/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims?fieldManager=berth");
+    Call::post(path, object.to_string().into())
+}
+
+/// A request of a claim for extended resources has nothing else.
+fn request(request: &DeviceRequest) -> Option<Value> {
+    let Request::Exactly { details, .. } = &request.request else { return None };
+    let exactly = json!({
+        "deviceClassName": *details.device_class_name,
+        "allocationMode": "ExactCount",
+        "count": details.count,
+    });
+    Some(json!({"name": *request.name, "exactly": exactly}))
+}
+
+fn tell_call(claim: &ClaimKey, mappings: &[RequestMapping], pod: &Pod) -> Call {
+    let mapping = |RequestMapping { container, resource, request }: &RequestMapping| json!({"containerName": **container, "resourceName": **resource, "requestName": **request});
+    let status = json!({
+        "resourceClaimName": *claim.name,
+        "requestMappings": mappings.iter().map(mapping).collect::<Value>(),
+    });
+    let patch = json!({"metadata": {"uid": *pod.uid}, "status": {"extendedResourceClaimStatus": status}});
+    Call::patch(status_uri(&pod.key), "application/merge-patch+json", &patch)
+}
+
+/// Takes the finalizer away, which would keep the claim as long as it is reserved.
+fn release_call(key: &ClaimKey, uid: &str) -> Call {
+    let patch = json!({"metadata": {"uid": uid, "$deleteFromPrimitiveList/finalizers": [FINALIZER]}});
+    Call::patch(format!("{}?fieldManager=berth", path(key)), STRATEGIC, &patch)
+}
+
+/// A ResourceClaim, as far as it says whose it is.
+#[derive(Deserialize)]
+struct Object {
+    metadata: Metadata,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    uid: Str,
+    resource_version: Str,
+    #[serde(default)]
+    annotations: BTreeMap<String, String>,
+    #[serde(default)]
+    owner_references: Vec<Owner>,
+    #[serde(default)]
+    finalizers: Vec<Str>,
+}
+
+#[derive(Deserialize)]
+struct Owner {
+    uid: Str,
+    #[serde(default)]
+    controller: bool,
+}
+
+impl Object {
+    /// The claim, if it is for extended resources of the pod.
+    fn of_pod(answer: &Answer, pod: &Pod) -> Option<Self> {
+        let object: Self = serde_json::from_slice(&answer.body).ok()?;
+        let Metadata { annotations, owner_references, .. } = &object.metadata;
+        let is_extended = annotations.get(EXTENDED).is_some_and(|value| value == "true");
+        let is_own = owner_references.iter().any(|owner| owner.controller && owner.uid == pod.uid);
+        (is_extended && is_own).then_some(object)
+    }
+}
+
+impl Metadata {
+    fn has_finalizer(&self) -> bool {
+        self.finalizers.iter().any(|one| &**one == FINALIZER)
+    }
+}

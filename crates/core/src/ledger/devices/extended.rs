@@ -1,0 +1,36 @@
+use crate::ledger::keyed::{HashKey, KeyedMap};
+use crate::model::{ClaimKey, Str};
+use std::collections::BTreeSet;
+
+/// The claims that were made for pods' extended resources, by the uid of the pod.
+#[derive(Debug)]
+pub(super) struct ExtendedClaims(KeyedMap<Str, BTreeSet<ClaimKey>>);
+
+impl ExtendedClaims {
+    pub(super) fn new(key: &HashKey) -> Self {
+        Self(key.map())
+    }
+
+    /// Upstream takes any of them, this is the first.
+    pub(super) fn of(&self, pod: &str) -> Option<&ClaimKey> {
+        self.0.get(pod)?.first()
+    }
+
+    /// The claim was for one pod, and is for another.
+    pub(super) fn change(&mut self, key: &ClaimKey, before: Option<&Str>, now: Option<&Str>) {
+        if before == now {
+            return;
+        }
+        if let Some(pod) = before
+            && let Some(claims) = self.0.get_mut(pod)
+        {
+            claims.remove(key);
+            if claims.is_empty() {
+                self.0.remove(pod);
+            }
+        }
+        if let Some(pod) = now {
+            self.0.entry(pod.clone()).or_default().insert(key.clone());
+        }
+    }
+}

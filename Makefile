@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help prerequisites build test test-ui test-image pictures e2e-minor soak mutants hostile faults long-run hand-over commands shadow fuzz conformance lint actionlint deny fmt demo upstream bench bench-e2e crds chart dist image clean
+.PHONY: help prerequisites build test test-ui test-image pictures e2e-minor conformance-devices soak mutants hostile faults long-run hand-over commands shadow fuzz conformance lint actionlint deny fmt demo upstream bench bench-e2e crds chart dist image clean
 
 CRD := crds/scheduling.berth.dev_schedulerprofiles.yaml
 ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
@@ -46,9 +46,17 @@ e2e-minor: prerequisites ## the end-to-end tests on another minor of Kubernetes,
 	@BERTH_KUBERNETES=$(or $(MINOR),1.35) hack/timed.sh cargo test --workspace --locked --no-fail-fast \
 	  --test e2e --test chart --test crd_refusals --test no_drift
 
-conformance: prerequisites upstream ## compare with upstream on N clusters (20000) from a fresh seed; SEED=… repeats a run
+conformance: prerequisites upstream ## compare with upstream on N clusters (20000) from a fresh seed, SEED=… repeats a run; then on devices
 	@BERTH_CONFORMANCE_CLUSTERS=$(or $(N),20000) BERTH_SEED=$(or $(SEED),random) \
 	  cargo test --workspace --locked --test conformance -- --nocapture every_answer_is_upstreams
+	@$(MAKE) --no-print-directory conformance-devices
+
+# Upstream's compiler keeps each expression: beyond some 60,000 it takes many GB, so that it is started four times.
+conformance-devices: prerequisites ## compare with upstream ALLOCATIONS (200000) of devices, PODS (30000) that need some, and 200,000 expressions
+	@BERTH_DEVICES_CASES=$(or $(ALLOCATIONS),200000) cargo test --workspace --locked --test differential -- --nocapture devices_are_those
+	@BERTH_CLAIMS_CASES=$(or $(PODS),30000) cargo test --workspace --locked --test dynamic_resources -- --nocapture
+	@for run in 1 2 3 4; do \
+	  BERTH_CEL_CASES=50000 cargo test --locked -p berth-cel --test differential -- --nocapture || exit 1; done
 
 soak: prerequisites ## N worlds (20000) from seeds, each run twice, on all cores, in a release build; FIRST=… is the first seed, SEED=… the only one
 	@BERTH_WORLDS=$(or $(N),20000) BERTH_WORLD_FIRST=$(or $(FIRST),random) BERTH_WORLD_SEED=$(SEED) BERTH_WORLD_TWICE=1 \

@@ -14,6 +14,7 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 mod apply;
 mod churn;
 mod decode;
+mod devices;
 mod extenders;
 mod held;
 mod isolation;
@@ -80,8 +81,16 @@ impl Wanted {
 
 fn engine(c: &mut Criterion) {
     let wanted = Wanted::asked();
-    let families: [&[Row]; 7] =
-        [preemption::ROWS, waiting::ROWS, churn::ROWS, memory::ROWS, apply::ROWS, decode::ROWS, profiles::ROWS];
+    let families: [&[Row]; 8] = [
+        preemption::ROWS,
+        waiting::ROWS,
+        churn::ROWS,
+        memory::ROWS,
+        apply::ROWS,
+        decode::ROWS,
+        devices::ROWS,
+        profiles::ROWS,
+    ];
     for row in families.into_iter().flatten().filter(|row| wanted.has(row.name, row.long)) {
         (row.run)(row.name);
     }

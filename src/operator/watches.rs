@@ -89,7 +89,10 @@ impl KindVisitor for Start<'_> {
                 if is_whole && K::OPTIONAL {
                     // Before anything is deleted: what a claim of a kind that cannot be read holds must not look free.
                     let absence = seen.absence();
-                    engine.apply(|ledger| K::note_absence(absence, ledger));
+                    engine.apply(|ledger| {
+                        K::note_absence(absence, ledger);
+                        K::end_read(ledger);
+                    });
                 }
                 for part in unseen.chunks(BATCH) {
                     engine.apply(|ledger| Feed::<K>::delete(part, ledger));

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::SOON;
 use crate::cluster::{HOME, PROTECTED, namespace, shared};
+use crate::minor;
 use crate::objects::{pod, pod_path};
 use crate::storage::{NOBODY, VOLUMES, claim, claim_path, class, local_volume};
 use crate::world::World;
@@ -74,7 +75,10 @@ fn of_pods_the_token_writes_what_a_scheduler_writes() {
         json!({"reason": "Evicted", "message": "gone"}),
         json!({"containerStatuses": [{"name": "main", "ready": true, "image": "x", "imageID": "x", "restartCount": 0}]}),
     ] {
-        refused(thief.patch(&status("placed"), &json!({"status": fields})), "conditions and nominatedNodeName");
+        refused(
+            thief.patch(&status("placed"), &json!({"status": fields})),
+            "conditions, nominatedNodeName and extended",
+        );
     }
     for condition in [
         json!({"type": "Ready", "status": "True"}),
@@ -86,6 +90,7 @@ fn of_pods_the_token_writes_what_a_scheduler_writes() {
     }
     for fields in [
         json!({"nominatedNodeName": "narrowed-0"}),
+        json!({"extendedResourceClaimStatus": {"resourceClaimName": "c", "requestMappings": []}}),
         json!({"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no"}]}),
         json!({"conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]}),
     ] {
@@ -183,6 +188,47 @@ fn of_volumes_and_claims_the_token_writes_bindings_alone() {
     refused(thief.patch(&waits, &annotated("volume.kubernetes.io/storage-provisioner")), "of a claim's metadata");
     refused(thief.patch(&waits, &json!({"metadata": {"labels": {"a": "b"}}})), "of a claim's metadata");
     refused(thief.patch(&waits, &json!({"spec": {"volumeName": "narrowed-tied"}})), "no claim's spec");
+}
+
+#[test]
+fn of_resource_claims_the_token_makes_and_deletes_those_for_extended_resources_alone() {
+    if !minor::is_ours() {
+        return;
+    }
+    let plane = &shared().plane;
+    let thief = Thief::new();
+    wait_for_policies(&thief);
+    namespace(plane, "narrowed-devices");
+    let path = "/apis/resource.k8s.io/v1/namespaces/narrowed-devices/resourceclaims";
+    let claim = |name: &str, annotation: &str, exactly: Value| {
+        let uid = "11111111-1111-1111-1111-111111111111";
+        let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": uid, "controller": true});
+        json!({
+            "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
+            "metadata": {
+                "name": name, "ownerReferences": [owner], "finalizers": ["resource.kubernetes.io/delete-protection"],
+                "annotations": {"resource.kubernetes.io/extended-resource-claim": annotation},
+            },
+            "spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}},
+        })
+    };
+    let one = || json!({"deviceClassName": "gpu"});
+    thief.post(path, &claim("a", "true", one())).unwrap();
+    refused(thief.post(path, &claim("a", "false", one())), "for the extended resources of a pod alone");
+    let mut free = claim("a", "true", one());
+    free["metadata"]["ownerReferences"] = json!([]);
+    refused(thief.post(path, &free), "for the extended resources of a pod alone");
+    let admin = claim("a", "true", json!({"deviceClassName": "gpu", "adminAccess": true}));
+    assert!(thief.post(path, &admin).is_err(), "the namespace may not have it, and the operator asks for none");
+    for (name, annotation) in [("made", "true"), ("own", "false")] {
+        plane.api.post(path, &claim(name, annotation, one())).unwrap();
+    }
+    let release = json!({"metadata": {"finalizers": null}});
+    thief.patch(&format!("{path}/made"), &release).unwrap();
+    refused(thief.patch(&format!("{path}/own"), &release), "from claims for extended resources alone");
+    assert_eq!(thief.delete(&format!("{path}/made")).status, 200);
+    let kept = thief.delete(&format!("{path}/own"));
+    assert!(kept.body.to_string().contains("for the extended resources of a pod alone"), "{kept:?}");
 }
 
 #[test]

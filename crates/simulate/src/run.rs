@@ -164,7 +164,12 @@ impl<'a> Run<'a> {
 
     /// Takes the pod with this uid out.
     pub(crate) fn remove_pod(&mut self, uid: &str) {
-        self.ledger.get_mut().delete_pod(uid);
+        let ledger = self.ledger.get_mut();
+        let namespace = ledger.pod(uid).map(|pod| pod.key().namespace.clone());
+        ledger.delete_pod(uid);
+        if let Some(namespace) = namespace {
+            claims::delete_made(ledger, &namespace, uid);
+        }
         self.note_change();
     }
 

@@ -210,9 +210,9 @@ metrics! {
     ShadowDisagreements: Counter, "berth_shadow_disagreements_total", "`profile`, `plugin`, `extension_point` = `Filter`, `Score`",
         "Comparisons in which a plugin disagrees with the real node most",
         "comparisons by the plugin that disagrees: the filter that refuses the real node, or the score that speaks most against it; `Berth` where `spec.nodes.selector` leaves the node out";
-    ShadowSkipped: Counter, "berth_shadow_skipped_total", "`profile`, `reason` = `behind`, `too_long`, `reread`, `unknown_node`, `failed`",
+    ShadowSkipped: Counter, "berth_shadow_skipped_total", "`profile`, `reason` = `behind`, `too_long`, `reread`, `unknown_node`, `claims`, `failed`",
         "Pods of other schedulers that were bound and not compared, by reason",
-        "pods that were bound and not compared: comparisons took a quarter of the time already (`behind`), this one takes too long, a whole read has shown the binding, the node is not known yet, or the comparison panicked";
+        "pods that were bound and not compared: comparisons took a quarter of the time already (`behind`), this one takes too long, a whole read has shown the binding, the node is not known yet, the pod needs ResourceClaims, or the comparison panicked";
     ShadowPreemptions: Counter, "berth_shadow_preemptions_total", "`profile`",
         "Pods of other schedulers for which others would have been evicted",
         "compared pods that fit nowhere and for which the profile would have evicted others";

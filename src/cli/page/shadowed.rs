@@ -2,7 +2,7 @@
 
 use super::answers::Judged;
 use super::data::{Data, Fate as Shown, Kind, PodRow};
-use berth_core::model::{Pod, PodKey, Str};
+use berth_core::model::{Pod, PodKey, ResourceClaim, Str};
 use berth_core::profile::CompiledProfile;
 use berth_simulate::Cluster;
 use std::collections::HashMap;
@@ -61,9 +61,17 @@ pub(in crate::cli) fn shadowed(
         let Some(pod) = pods.get(&key) else { continue };
         // It is asked about as if it still waited.
         ledger.delete_pod(&pod.uid);
+        // What the other scheduler made for its extended resources would be in its way.
+        let made = ledger.devices().extended_claim_of(&pod.key.namespace, &pod.uid).cloned();
+        if let Some(claim) = &made {
+            ledger.delete_resource_claim(&claim.key.to_string());
+        }
         let waiting = Pod { node_name: None, ..(*pod).clone() };
         data.pods.answer[row] = judged.judge(&mut data, &ledger, &waiting, "as the cluster is now, without the pod");
         ledger.apply_pod((*pod).clone());
+        if let Some(claim) = made {
+            ledger.apply_resource_claim(ResourceClaim::clone(&claim));
+        }
     }
     let [leave, elsewhere, refuse, hold] = counts;
     data.figure("Compared", seen, "of the pods that are still there");

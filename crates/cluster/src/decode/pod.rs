@@ -43,7 +43,7 @@ pub(super) fn decode(
         // A pod that lists too much is not decoded further: it is held, and costs no more than its name.
         shape.held_by = findings.finish();
     }
-    let extended = if within && !bound { devices::extended_requests(decoder, spec, &shape.row.requests) } else { None };
+    let extended = if within { devices::extended_requests(decoder, spec, &shape.row.requests) } else { None };
     let mut unknown_fields: Vec<Str> = slim.unknown.iter().map(|field| decoder.text(field)).collect();
     unknown_fields.sort();
     Ok(Pod {

@@ -12,15 +12,19 @@ use super::reserve::{is_definite, why};
 use super::{Kit, WriteResult};
 use crate::paced::Paced;
 use crate::send::{Answer, Call};
-use crate::write::{Failure, Meaning, Progress, status_uri};
+use crate::write::{Failure, Known, Meaning, PodRead, Progress, status_uri};
 use berth_core::model::{ClaimKey, ClaimWrite, ExtendedClaim, Pod, RequestMapping, Str};
 use berth_devices::model::{DeviceRequest, Request};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use tokio::time::{Instant, sleep_until};
 
 /// Marks a claim that stands for extended resources.
 const EXTENDED: &str = "resource.kubernetes.io/extended-resource-claim";
+
+/// How often the pod's status is written at a newer version of the pod, as upstream.
+const TOLD_TIMES: u32 = 4;
 
 /// The longest name of an object.
 const LONGEST_NAME: usize = 253;
@@ -77,14 +81,24 @@ impl Kit {
             self.nominations.count(WriteResult::Failed);
             Failure { code, message: format!("update pod {} ExtendedResourceClaimStatus: {message}", pod.key) }
         };
-        match self.until_known(&tell_call(claim, mappings, pod), &pod.key.namespace, progress).await {
-            Ok(Ended::Written(answer)) => {
-                self.nominations.count(WriteResult::Written);
-                let nominated = self.own.known(pod).nominated;
-                self.own.answered(&pod.uid, &answer, nominated, false);
-                Ok(())
+        let Known { mut version, mut nominated, .. } = self.own.known(pod);
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let call = tell_call(claim, mappings, (pod, &version));
+            let refused = match self.until_known(&call, &pod.key.namespace, progress).await {
+                Ok(Ended::Written(answer)) => {
+                    self.nominations.count(WriteResult::Written);
+                    self.own.answered(&pod.uid, &answer, nominated, false);
+                    return Ok(());
+                }
+                Ok(Ended::Other(refused)) if refused.code == Some(409) && tries < TOLD_TIMES => refused,
+                Ok(Ended::Other(failure)) | Err(failure) => return Err(failed(failure)),
+            };
+            match self.link.read_pod(&pod.key, &pod.uid).await {
+                PodRead::There(now) if now.waits() => (version, nominated) = (now.resource_version, now.nominated),
+                _ => return Err(failed(refused)),
             }
-            Ok(Ended::Other(failure)) | Err(failure) => Err(failed(failure)),
         }
     }
 
@@ -118,20 +132,28 @@ impl Kit {
         Ok(WriteResult::Written)
     }
 
-    /// Sends the same write until its outcome is known.
+    /// Sends the same write until its outcome is known. It fails only once none of them can land any more: one that does so later would undo
+    /// what the pod's next job writes.
     async fn until_known(&self, call: &Call, namespace: &str, progress: &dyn Progress) -> Result<Ended, Failure> {
         let mut tries = self.link.tries(self.patience, progress, namespace);
-        loop {
+        let mut given_up = None;
+        let failure = loop {
             match tries.next(call).await {
                 Ok(Ok(answer)) => return Ok(Ended::Written(answer)),
-                Ok(Err(error)) if !is_definite(&error) => {}
+                Ok(Err(error)) if !is_definite(&error) => {
+                    given_up = if error.meaning == Meaning::Unknown { Some(Instant::now()) } else { given_up };
+                }
                 Ok(Err(error)) if error.meaning == Meaning::ReadBack || error.code == Some(422) => {
                     return Ok(Ended::Other(error.into()));
                 }
-                Ok(Err(error)) => return Err(error.into()),
-                Err(given_up) => return Err(why(given_up).into()),
+                Ok(Err(error)) => break error.into(),
+                Err(given_up) => break why(given_up).into(),
             }
+        };
+        if let Some(given_up) = given_up {
+            sleep_until(self.link.over(given_up)).await;
         }
+        Err(failure)
     }
 }
 
@@ -168,13 +190,14 @@ fn request(request: &DeviceRequest) -> Option<Value> {
     Some(json!({"name": *request.name, "exactly": exactly}))
 }
 
-fn tell_call(claim: &ClaimKey, mappings: &[RequestMapping], pod: &Pod) -> Call {
+fn tell_call(claim: &ClaimKey, mappings: &[RequestMapping], (pod, version): (&Pod, &str)) -> Call {
     let mapping = |RequestMapping { container, resource, request }: &RequestMapping| json!({"containerName": **container, "resourceName": **resource, "requestName": **request});
     let status = json!({
         "resourceClaimName": *claim.name,
         "requestMappings": mappings.iter().map(mapping).collect::<Value>(),
     });
-    let patch = json!({"metadata": {"uid": *pod.uid}, "status": {"extendedResourceClaimStatus": status}});
+    let metadata = json!({"uid": *pod.uid, "resourceVersion": version});
+    let patch = json!({"metadata": metadata, "status": {"extendedResourceClaimStatus": status}});
     Call::patch(status_uri(&pod.key), "application/merge-patch+json", &patch)
 }
 

@@ -136,8 +136,25 @@ async fn a_claim_is_made_allocated_and_told_of_in_the_pods_status() {
     let mapping =
         json!({"containerName": "c", "resourceName": "example.com/gpu", "requestName": "container-0-request-1"});
     let status = json!({"resourceClaimName": *key().name, "requestMappings": [mapping]});
-    let body = json!({"metadata": {"uid": "uid-p1"}, "status": {"extendedResourceClaimStatus": status}});
+    let version = &*pod("ns", "p1").resource_version;
+    let body = json!({"metadata": {"uid": "uid-p1", "resourceVersion": version}, "status": {"extendedResourceClaimStatus": status}});
     assert_eq!(asked[3].body, body);
+}
+
+#[tokio::test]
+async fn a_pod_that_has_changed_is_told_at_its_newer_version() {
+    let now = json!({"metadata": {"uid": "uid-p1", "resourceVersion": "30"}, "status": {"nominatedNodeName": "n"}});
+    let made = claim("12", "uid-p1", &["resource.kubernetes.io/delete-protection"]);
+    let answers =
+        vec![(201, made.clone()), (200, made), (409, json!("changed")), (200, now.clone()), (200, pod_status())];
+    let (outcome, asked) = outcome_of(answers).await;
+    assert_eq!((outcome, asked.len()), (written(), 5));
+    assert_eq!(asked[4].body["metadata"]["resourceVersion"], "30");
+    let mut bound = now;
+    bound["spec"] = json!({"nodeName": "n"});
+    let made = claim("12", "uid-p1", &["resource.kubernetes.io/delete-protection"]);
+    let (outcome, _) = outcome_of(vec![(201, made.clone()), (200, made), (409, json!("changed")), (200, bound)]).await;
+    assert_eq!(outcome.failure.map(|failure| failure.code), Some(Some(409)), "somebody else has bound it");
 }
 
 #[tokio::test]

@@ -67,8 +67,7 @@ impl<K: Tracked> Feed<K> {
             WatchEvent::Item(object) | WatchEvent::Apply(object) => K::apply(object, ledger),
             WatchEvent::Delete(key) => K::delete(&K::identity_of(&key), ledger),
             WatchEvent::Begin => K::begin_read(ledger),
-            WatchEvent::Synced => K::end_read(ledger),
-            WatchEvent::Bad(_) => {}
+            WatchEvent::Synced | WatchEvent::Bad(_) => {}
         }
     }
 

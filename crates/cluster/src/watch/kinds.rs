@@ -46,6 +46,7 @@ pub trait Watched: Send + 'static {
     /// Tells the ledger that all objects are read anew: what it does not see until [`Self::end_read`] is gone.
     fn begin_read(_ledger: &mut Ledger) {}
 
+    /// After [`Self::note_absence`]; of kinds that are [`Self::OPTIONAL`] alone.
     fn end_read(_ledger: &mut Ledger) {}
 
     /// The object as a pod, if it is one: some look at pods before they are applied.

@@ -244,7 +244,7 @@ pub struct Pod {
     /// `spec.resourceClaims`; `None` for the many pods without any. Not part of the shape, as `volumes`.
     pub resource_claims: Option<PodResourceClaims>,
     /// The extended resources of its containers, as far as a DeviceClass may stand for them; `None` for the many pods without any, and for
-    /// bound ones. Not part of the shape, as `volumes`.
+    /// bound ones that are not read whole. Not part of the shape, as `volumes`.
     pub extended: Option<Arc<[ExtendedRequests]>>,
     pub scheduled: Option<ScheduledCondition>,
     /// Paths of spec fields that this version does not know, sorted; empty for bound pods.

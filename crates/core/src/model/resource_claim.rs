@@ -151,7 +151,7 @@ pub struct RequestMapping {
 }
 
 /// The extended resources that one container of a pod requests, as far as a DeviceClass may stand for them.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ExtendedRequests {
     /// The container's name.
     pub container: Str,

@@ -20,6 +20,7 @@ use crate::cycle::{Compared, Decision, NoFit, Scheduler, Theirs, hold_reason};
 use crate::ledger::{Ledger, LedgerAccess};
 use crate::limits::{HOLDS_PER_COMPARISON, IDLE_AFTER};
 use crate::model::{Pod, Str, Time};
+use crate::plugins::dynamic_resources;
 use crate::plugins::{Stop, Work};
 use crate::preemption::{self, DryRuns, Limits};
 use crate::profile::{CompiledProfile, Sampling};
@@ -36,12 +37,15 @@ pub enum Skip {
     Reread,
     /// The node is not known: its pods are seen before it is.
     UnknownNode,
+    /// Its claims are allocated by the other scheduler when it is seen bound: the profile would be asked about a pod that is placed.
+    Claims,
     /// The comparison failed; the log has the pod.
     Failed,
 }
 
 impl Skip {
-    pub const ALL: [Self; 5] = [Self::Behind, Self::TooLong, Self::Reread, Self::UnknownNode, Self::Failed];
+    pub const ALL: [Self; 6] =
+        [Self::Behind, Self::TooLong, Self::Reread, Self::UnknownNode, Self::Claims, Self::Failed];
 
     /// As in metrics.
     pub const fn as_str(self) -> &'static str {
@@ -50,6 +54,7 @@ impl Skip {
             Self::TooLong => "too_long",
             Self::Reread => "reread",
             Self::UnknownNode => "unknown_node",
+            Self::Claims => "claims",
             Self::Failed => "failed",
         }
     }
@@ -142,6 +147,9 @@ impl Shadow {
     /// where rows have changed, as an attempt; no hold of the lock is longer than one of an attempt.
     pub fn compare(&mut self, ledger: &impl LedgerAccess, binding: &Binding) -> Result<Comparison, Skip> {
         let Binding { pod, node, at_unix_us } = binding;
+        if ledger.read(|ledger| dynamic_resources::concerns(self.scheduler.profile(), ledger, pod)) {
+            return Err(Skip::Claims);
+        }
         let mut looks = Looks { ledger, left: HOLDS_PER_COMPARISON };
         let (finding, no_fit) = self.judge(&mut looks, pod, node)?;
         let finding = match (finding, no_fit) {

@@ -158,6 +158,52 @@ fn a_refused_bind_has_the_claim_deleted_and_the_pod_waits_for_that() {
 }
 
 #[test]
+fn what_an_attempt_has_left_is_deleted_whatever_else_keeps_the_pod_from_nodes() {
+    let mut bench = Bench::new();
+    let left = ResourceClaim { is_extended: true, controller: Some("p".into()), ..claim("left", 1) };
+    bench.seen(|ledger| {
+        gpu_class(ledger);
+        ledger.apply_resource_claim(left);
+        // Another namespace's claim says that it is the pod's as well.
+        let mut foreign = ResourceClaim { is_extended: true, controller: Some("p".into()), ..claim("a", 1) };
+        foreign.key.namespace = "another".into();
+        ledger.apply_resource_claim(foreign);
+        let mut pod = asking("p", 1);
+        Arc::make_mut(&mut pod.shape).row_mut().requests.milli_cpu = 100_000;
+        ledger.apply_pod(pod);
+    });
+    bench.settle();
+    assert_eq!(bench.refusal(), "0/2 nodes are available: 2 Insufficient cpu.");
+    assert_eq!(bench.unreserved[0].extended, Some(key("left")));
+}
+
+#[test]
+fn the_end_of_a_claim_without_devices_wakes_its_pod() {
+    let mut bench = Bench::new();
+    bench.seen(|ledger| {
+        gpu_class(ledger);
+        let left = ResourceClaim { is_extended: true, controller: Some("p".into()), ..claim("left", 1) };
+        ledger.apply_resource_claim(left);
+        ledger.apply_pod(asking("p", 1));
+    });
+    bench.settle();
+    assert_eq!(bench.refusal(), "0/2 nodes are available: 2 cannot schedule extended resource claim.");
+    bench.seen(|ledger| ledger.delete_resource_claim(&key("left").to_string()));
+    bench.now += 20_000;
+    bench.settle();
+    assert_eq!(bench.reserving.len(), 1);
+}
+
+#[test]
+fn a_pod_that_somebody_else_has_bound_leaves_no_claim_of_ours() {
+    let mut bench = with_one();
+    let name = bench.reserving[0].1.writes[0].key.clone();
+    bench.seen(|ledger| ledger.apply_pod(Pod { node_name: Some("b".into()), ..asking("p", 1) }));
+    bench.settle();
+    assert_eq!(bench.unreserved.pop().and_then(|request| request.extended), Some(name));
+}
+
+#[test]
 fn a_claim_that_nobody_controls_is_in_nobodys_way() {
     let mut bench = Bench::new();
     bench.seen(|ledger| {

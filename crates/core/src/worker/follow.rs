@@ -15,16 +15,6 @@ use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Whether a change may decide if dynamic resource allocation is the only way to provide a resource.
-fn moves_claims(change: &Change, ledger: &Ledger) -> bool {
-    let listing = NodeAspects::ADDED | NodeAspects::ALLOCATABLE | NodeAspects::LABELS | NodeAspects::REMOVED;
-    match change {
-        Change::DeviceClass => true,
-        Change::Node { aspects, .. } => !ledger.device_classes().is_empty() && aspects.intersects(listing),
-        _ => false,
-    }
-}
-
 /// Tells the owner of a pod why it is held.
 pub(super) fn held(pod: &Arc<Pod>, reason: String) -> Refusal {
     Refusal { attempted: false, nomination: NominatedNode::Keep, ..Refusal::failed(pod.clone(), reason) }
@@ -178,15 +168,13 @@ impl Worker {
                 followed.claims.extend(change.claim().cloned());
             }
             if let Change::Device(DeviceChange::Claim { key, of_pod, .. }) = change {
-                match of_pod {
-                    Some(pod) => followed.extended.insert(pod.clone()),
-                    None => followed.resource_claims.insert(key.clone()),
-                };
+                followed.resource_claims.insert(key.clone());
+                followed.extended.extend(of_pod.clone());
             }
             if let Change::Namespace { name } = change {
                 followed.namespaces.insert(name.clone());
             }
-            followed.device_classes |= moves_claims(change, ledger);
+            followed.device_classes |= matches!(change, Change::DeviceClass);
             let inside = self.is_inside(change, ledger);
             followed.helps |= self.hints.note(version, change, inside);
             followed.helps |= self.follow_one(step, change);

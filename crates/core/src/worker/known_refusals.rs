@@ -3,7 +3,7 @@
 
 use crate::cycle::Diagnosis;
 use crate::limits::{KNOWN_REFUSALS, KNOWN_REFUSALS_BYTES};
-use crate::model::{Footprint, Pod, PodShape, Str};
+use crate::model::{ExtendedRequests, Footprint, Pod, PodShape, Str};
 use crate::plugins::{PluginSet, node_affinity};
 use crate::profile::{CompiledProfile, VictimScope};
 use rustc_hash::FxHashMap;
@@ -12,16 +12,22 @@ use std::time::Duration;
 
 /// What a search and the preemption after it read of a pod, besides what [`is_plain`] excludes. Shapes are interned, and each one is kept
 /// alive here: its address is compared, never followed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Key {
     shape: usize,
     priority: i32,
     preempts: bool,
+    extended: Option<Arc<[ExtendedRequests]>>,
 }
 
 impl Key {
     fn of(pod: &Pod) -> Self {
-        Self { shape: Arc::as_ptr(&pod.shape) as usize, priority: pod.priority, preempts: pod.preempts }
+        Self {
+            shape: Arc::as_ptr(&pod.shape) as usize,
+            priority: pod.priority,
+            preempts: pod.preempts,
+            extended: pod.extended.clone(),
+        }
     }
 }
 

@@ -1,5 +1,5 @@
 use super::measures::Part;
-use super::volumes::unreserve;
+use super::volumes::{delete_made, unreserve};
 use super::{Binding, Step, Worker};
 use crate::io::{AttemptId, BindOutcome, Input, NominatedNode, Refusal};
 use crate::ledger::LedgerAccess;
@@ -20,8 +20,10 @@ impl Worker {
             }
             Input::BindEnded { attempt, outcome } => {
                 if let Some(Binding { ticket, claims, .. }) = self.end_binding(attempt) {
-                    if matches!(outcome, BindOutcome::Refused { .. }) {
-                        unreserve(step, ticket.pod(), claims.as_deref());
+                    match outcome {
+                        BindOutcome::Refused { .. } => unreserve(step, ticket.pod(), claims.as_deref()),
+                        BindOutcome::Bound | BindOutcome::Unknown => {}
+                        _ => delete_made(step, ticket.pod(), claims.as_deref()),
                     }
                     self.bind_ended(step, ticket, outcome);
                 }

@@ -277,6 +277,7 @@ impl Worker {
                 Ending::PodDeleted => {
                     if let Some(one) = self.take_preparing(id) {
                         step.ledger.write(|ledger| ledger.forget(&one.ticket.pod().uid));
+                        delete_made(step, one.ticket.pod(), one.needs.claims.as_deref());
                         self.queue.done(one.ticket);
                     }
                 }
@@ -396,8 +397,21 @@ fn ending(ledger: &Ledger, one: &Preparing, now: Time) -> Option<Ending> {
 pub(super) fn unreserve(step: &mut Step<'_, impl LedgerAccess>, pod: &Arc<Pod>, claims: Option<&[ClaimWrite]>) {
     let Some(writes) = claims else { return };
     let claims = step.ledger.write(|ledger| ledger.unreserve_claims(&pod.uid, writes));
-    let extended = writes.iter().find(|write| write.creates.is_some()).map(|write| write.key.clone());
+    let extended = made_in(writes);
     if !claims.is_empty() || extended.is_some() {
         step.effects.push(Effect::Unreserve(UnreserveRequest { pod: pod.clone(), claims, extended }));
     }
+}
+
+/// Deletes what was made for the extended resources of a pod that somebody else has bound, or deleted. Its other claims may be reserved by
+/// who has bound it.
+pub(super) fn delete_made<L>(step: &mut Step<'_, L>, pod: &Arc<Pod>, claims: Option<&[ClaimWrite]>) {
+    if let Some(key) = claims.and_then(made_in) {
+        let (pod, claims) = (pod.clone(), Vec::new());
+        step.effects.push(Effect::Unreserve(UnreserveRequest { pod, claims, extended: Some(key) }));
+    }
+}
+
+fn made_in(writes: &[ClaimWrite]) -> Option<ClaimKey> {
+    writes.iter().find(|write| write.creates.is_some()).map(|write| write.key.clone())
 }

@@ -11,9 +11,9 @@ impl ExtendedClaims {
         Self(key.map())
     }
 
-    /// Upstream takes any of them, this is the first.
-    pub(super) fn of(&self, pod: &str) -> Option<&ClaimKey> {
-        self.0.get(pod)?.first()
+    /// Of the pod's namespace: any other may claim to be the pod's. Upstream takes any of them, this is the first.
+    pub(super) fn of(&self, namespace: &str, pod: &str) -> Option<&ClaimKey> {
+        self.0.get(pod)?.iter().find(|key| *key.namespace == *namespace)
     }
 
     /// The claim was for one pod, and is for another.

@@ -86,8 +86,7 @@ impl DeviceTable {
     /// The claim that was made for the extended resources of the pod with this uid. While the pod is not bound, it is of an attempt that
     /// came to nothing.
     pub fn extended_claim_of(&self, namespace: &str, pod: &str) -> Option<&Arc<ResourceClaim>> {
-        let key = self.extended.of(pod).filter(|key| *key.namespace == *namespace)?;
-        self.claim(key)
+        self.claim(self.extended.of(namespace, pod)?)
     }
 
     /// Why ResourceClaims cannot be read, if so: the API server does not serve them, or not to us.

@@ -13,6 +13,8 @@
 
 mod extended;
 pub(crate) mod kept;
+#[cfg(test)]
+mod kept_tests;
 mod readiness;
 mod resolve;
 mod selectors;
@@ -56,8 +58,6 @@ pub(crate) struct State<'t> {
     kept: &'t RefCell<Kept>,
     /// Bit by bit, the claims that were not available on some node.
     unavailable: Cell<u64>,
-    /// Whether some node refused the pod for the claim that was made for its extended resources.
-    has_leftover: Cell<bool>,
     failure: OnceCell<Str>,
 }
 
@@ -80,8 +80,7 @@ impl<'t> State<'t> {
             }
         }
         kept.borrow_mut().begin(cx.ledger, pod, &claims, extended.as_ref().map(Extended::containers));
-        let (unavailable, has_leftover) = (Cell::new(0), Cell::new(false));
-        Ok(Some(Self { claims, open, extended, kept, unavailable, has_leftover, failure: OnceCell::new() }))
+        Ok(Some(Self { claims, open, extended, kept, unavailable: Cell::new(0), failure: OnceCell::new() }))
     }
 
     /// Whether the claims let the pod onto the node. What ends the attempt is noted.
@@ -123,10 +122,7 @@ impl<'t> State<'t> {
     fn found(&self, cx: PluginContext<'_>, node: NodeId) -> Found {
         let wants = match self.wants(cx, node) {
             Wants::Of(wants) => wants,
-            Wants::Refused(cause) => {
-                self.has_leftover.set(self.has_leftover.get() || cause == Cause::ExtendedClaim);
-                return Found::refused(cause);
-            }
+            Wants::Refused(cause) => return Found::refused(cause),
         };
         if let Some(found) = self.kept.borrow().found(cx.ledger, node, wants) {
             return found.clone();
@@ -232,10 +228,10 @@ impl<'t> State<'t> {
         Some(ClaimPlan { claims, extended })
     }
 
-    /// A claim that is in the way, and that nobody but the pod uses: what was made for its extended resources, or an allocated one that was
-    /// not available on some node. Of those upstream takes any, this is the first.
+    /// A claim that is in the way, and that nobody but the pod uses: what was made for its extended resources, whatever else keeps the pod
+    /// from nodes, or an allocated one that was not available on some node. Of those upstream takes any, this is the first.
     pub(crate) fn idle_claim(&self, pod: &Pod) -> Option<IdleClaim> {
-        if let Some(claim) = self.extended.as_ref().and_then(Extended::leftover).filter(|_| self.has_leftover.get()) {
+        if let Some(claim) = self.extended.as_ref().and_then(Extended::leftover) {
             return Some(idle(claim));
         }
         let bits = self.unavailable.get();

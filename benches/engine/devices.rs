@@ -277,7 +277,9 @@ fn select(name: &str) {
         let mut claim = CLAIMS.claim("claim-0");
         let expression = format!("device.attributes[\"gpu.example.com\"].bus == {}", 9 + i);
         claim["spec"]["devices"]["requests"][0]["exactly"]["selectors"] = json!([{"cel": {"expression": expression}}]);
-        let objects = (0..79).map(part).chain([manifests::node(0, NO_ZONE, 0), class(), claim]);
+        let mut of_all = class();
+        of_all["spec"] = json!({});
+        let objects = (0..79).map(part).chain([manifests::node(0, NO_ZONE, 0), of_all, claim]);
         let mut ledger = decode(objects).ledger();
         let pod = decode([CLAIMS.pod(0).manifest(0, None)].into_iter()).pods.remove(0);
         ledger.apply_pod(pod.clone());

@@ -178,6 +178,9 @@ pub(crate) fn pod(plan: &PodPlan, namespace: &str, name: &str, app: &str, claims
     if plan.managed {
         spec["containers"][0]["resources"]["requests"][RESOURCE] = "1".into();
     }
+    if let Some(devices) = plan.devices {
+        devices.add_to(spec, name);
+    }
     if !claims.is_empty() {
         let volume = |claim: &String| json!({"name": claim, "persistentVolumeClaim": {"claimName": claim}});
         spec["volumes"] = claims.iter().map(volume).collect();
@@ -241,6 +244,7 @@ impl Inner {
             self.make_node(index, plan, now);
         }
         self.set_up_storage(now);
+        self.set_up_devices(now);
         self.set_up_budgets(now);
         for profile in 0..self.plan.profiles {
             self.make_profile(profile, 0, now);
@@ -354,6 +358,8 @@ impl Inner {
                 }
             }
             Act::Volumes => self.look_after_volumes(now),
+            Act::Devices => self.look_after_devices(now),
+            Act::DeviceClaim { pod, count } => self.make_device_claim(&pod, count, now),
             Act::Budgets => self.look_after_budgets(now),
             Act::Claim { at, plan, goes_with } => self.make_claim(&at, plan, goes_with.as_deref(), now),
             Act::Step(_) | Act::NoFaults | Act::Begin(..) | Act::ForeignBind(_) | Act::CarryOut(..) => {}
@@ -408,6 +414,7 @@ impl Inner {
             let at = now + self.random.millis(0, CLAIMED_WITHIN.as_millis() as u64);
             self.later(at, Act::Claim { at: key(namespace, &of), plan: *claim, goes_with });
         }
+        self.claim_devices(plan, &key(namespace, name), now);
         if let Some(after) = plan.gated {
             self.later(now + after, Act::Ungate(uid.clone()));
         }

@@ -72,7 +72,7 @@ impl Rules {
     fn decided_after(&self, operator: usize, pod: &PodFact, sent: &Sent) -> u64 {
         let Some(of) = self.operators.get(&operator) else { return 0 };
         let last_end = of.settled_with.get(&pod.uid).copied().unwrap_or_default();
-        let long = if pod.claims.is_empty() { sent.pods_long } else { 0 };
+        let long = if pod.is_prepared() { 0 } else { sent.pods_long };
         of.began_with.max(last_end).max(long)
     }
 }

@@ -69,7 +69,7 @@ impl Inner {
     /// Window: no worker has decided so much more than can be sent. Pods that wait for extenders or volumes first come all at once when those
     /// have answered.
     fn is_in_window(&mut self, process: usize, inside: &Inside) {
-        if !self.plan.locals.is_empty() || self.plan.has_resource {
+        if !self.plan.locals.is_empty() || self.plan.has_resource || self.plan.devices > 0 {
             return;
         }
         for (profile, view) in inside.engine().workers() {
@@ -84,6 +84,7 @@ impl Inner {
 
     /// L1, L2, L4 and L5. All faults are over for long enough.
     pub(crate) fn is_well(&mut self) {
+        self.no_made_claim_is_left(Instant::now());
         let mut wrong = Vec::new();
         for uid in &self.facts.pending {
             let pod = &self.facts.pods[uid];
@@ -159,6 +160,7 @@ impl Inner {
             && !beside.iter().any(|one| one.keeps_away(pod))
             && self.facts.spreading_lets(pod, life, &nominated)
             && self.volumes_let(pod, life)
+            && self.devices_let(pod, life)
     }
 
     /// Every internal size is back at its start.

@@ -402,7 +402,7 @@ impl Inner {
         let text = |at: &str| body.pointer(at).and_then(Value::as_str).unwrap_or_default();
         let (uid, node) = (text("/metadata/uid"), text("/target/name"));
         // A pod with claims may have been decided long ago.
-        let Some(pod) = self.facts.pods.get(uid).filter(|pod| pod.claims.is_empty()) else { return };
+        let Some(pod) = self.facts.pods.get(uid).filter(|pod| !pod.is_prepared()) else { return };
         if self.rules.is_repeated(operator, uid, node) {
             return;
         }

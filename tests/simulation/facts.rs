@@ -1,6 +1,7 @@
 //! What is so in the cluster, read off the model's changes: which pod runs where, since which version, and which nodes there were.
 
 use super::budgets::BudgetFact;
+use super::devices::Devices;
 use super::extenders::RESOURCE;
 use super::model::store::{Change, Verb};
 use super::profiles::ProfileFacts;
@@ -33,6 +34,7 @@ pub(crate) struct PodFact {
     pub(crate) claims: Vec<String>,
     /// Whether it asks for the resource that some extenders manage.
     pub(crate) managed: bool,
+    pub(crate) devices: Option<Devices>,
     /// Whether no two pods of its `app` may share a node.
     pub(crate) alone: bool,
     pub(crate) pool: Option<String>,
@@ -178,6 +180,7 @@ impl PodFact {
             managed: value
                 .pointer("/spec/containers/0/resources/requests")
                 .is_some_and(|all| all.get(RESOURCE).is_some()),
+            devices: Devices::of(value),
             alone: value.pointer("/spec/affinity/podAntiAffinity").is_some(),
             pool: named(value, "/spec/nodeSelector/pool"),
             zone: named(value, ZONE_OF_POD),
@@ -202,6 +205,11 @@ impl PodFact {
 
     pub(crate) fn namespace(&self) -> &str {
         self.key.split('/').next().unwrap_or_default()
+    }
+
+    /// Whether something is written for it between its decision and its bind: that may take long.
+    pub(crate) fn is_prepared(&self) -> bool {
+        !self.claims.is_empty() || self.devices.is_some()
     }
 
     /// Whether it takes room on its node.

@@ -11,6 +11,7 @@ mod budgets;
 mod claims;
 mod containers;
 mod deleted;
+mod devices;
 mod ends;
 mod extender_server;
 mod extenders;

@@ -1,5 +1,6 @@
 //! What one seed draws: the cluster, who is in it, and everything that happens, as a list of steps of which any may be left out.
 
+use super::devices::Devices;
 use super::extenders::{ExtenderMix, ExtenderPlan};
 use super::model::kinds::Of;
 use super::network::Mix;
@@ -64,6 +65,7 @@ pub(crate) struct PodPlan {
     /// Whether it asks for the resource that some extenders manage.
     pub(crate) managed: bool,
     pub(crate) spread: Option<SpreadPlan>,
+    pub(crate) devices: Option<Devices>,
 }
 
 /// A budget for the pods of an app in a namespace.
@@ -218,6 +220,8 @@ pub(crate) struct Plan {
     /// The nodes of volumes that are there from the beginning; none where no pod mounts any.
     pub(crate) locals: Vec<usize>,
     pub(crate) budgets: Vec<BudgetPlan>,
+    /// How many devices each node has; 0 where no pod wants any, and they are not served.
+    pub(crate) devices: u64,
     /// The profiles that keep budgets strictly.
     pub(crate) strict: Vec<usize>,
     /// The profiles that look soon for pods that were forgotten.
@@ -263,6 +267,7 @@ impl Plan {
             profiles,
             locals: Vec::new(),
             budgets: Vec::new(),
+            devices: 0,
             strict: Vec::new(),
             sweep_soon: Vec::new(),
             has_resource: false,
@@ -293,6 +298,7 @@ impl Plan {
         plan.draw_containers(&mut Random::new(seed).fork(19));
         plan.draw_limits(&mut Random::new(seed).fork(20));
         plan.draw_held(&mut Random::new(seed).fork(21));
+        plan.draw_devices(&mut Random::new(seed).fork(22));
         plan.leaves_profiles = Random::new(seed).fork(13).in_thousand(500);
         plan.steps.sort_by_key(|(at, _)| *at);
         plan
@@ -317,6 +323,7 @@ impl Plan {
             claims: Vec::new(),
             managed: false,
             spread: None,
+            devices: None,
         }
     }
 

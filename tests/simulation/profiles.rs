@@ -255,7 +255,7 @@ impl Rules {
 
 /// S9 of a bind to a node. A pod with claims may have been decided long ago: it waits for its volumes.
 pub(crate) fn against_profile(pod: &PodFact, life: &NodeLife, may_say: &MaySay) -> Vec<Wrong> {
-    if !pod.claims.is_empty() {
+    if pod.is_prepared() {
         return Vec::new();
     }
     let mut wrong = vec![format!("no profile serves {}", pod.scheduler)];

@@ -50,7 +50,7 @@ impl Rules {
         let last_end = of.and_then(|of| of.settled_with.get(&pod.uid)).copied().unwrap_or_default();
         Counted {
             operator,
-            waited: !pod.claims.is_empty(),
+            waited: pod.is_prepared(),
             leaves_out: self.leaves_out,
             long: sent.pods_long,
             before: of.map_or(0, |of| of.began_with).max(pod.made).max(last_end),

@@ -1,7 +1,7 @@
 //! What must never happen, checked at each request: S1 to S7, and evictions for nobody. (What a bind must count is in `room.rs`, and for
 //! pods that are to be spread in `spreading.rs`; S4 of pods that go is in `deleted.rs`; S5 of how many are evicted in `victims.rs`; S7 of what
 //! is written of profiles, and statuses that go backwards, in `statuses.rs`; two gates at once are in `leases.rs`; S8 is the ledger's own
-//! audit, in `ends.rs`; S9 is in `profiles.rs`; claims and volumes are in `claims.rs`, and what operators say of pods in `said.rs`.)
+//! audit, in `ends.rs`; S9 is in `profiles.rs`; claims and volumes are in `claims.rs`, devices in `devices.rs`, and what operators say of pods in `said.rs`.)
 //!
 //! An operator is held to what it knew when it sent a request: everything that its watches had shown before, and all that it has bound
 //! itself. What is on its way to it does not count against it.
@@ -205,7 +205,7 @@ impl Rules {
         if place.of == Of::Profiles && place.subresource == "status" {
             self.profile_status_sent(operator, &place.name, asked, now);
         }
-        if !matches!(place.of, Of::Pods | Of::Volumes | Of::Claims) {
+        if !matches!(place.of, Of::Pods | Of::Volumes | Of::Claims | Of::DeviceClaims) {
             return;
         }
         let what = format!("operator {operator}: {} {}", asked.method, asked.path);
@@ -213,14 +213,16 @@ impl Rules {
         if asked.timeout().is_none_or(|limit| limit > TIME_LIMIT) {
             self.breaks("S7", &format!("{what} without a time limit for the server"));
         }
-        self.is_preconditioned(&what, &place, asked);
+        if place.of != Of::DeviceClaims || asked.method != "POST" {
+            self.is_preconditioned(&what, &place, asked);
+        }
         match (asked.method.as_str(), place.subresource.as_str()) {
             ("POST", "binding") => {
                 let until = now + asked.timeout().unwrap_or_default();
                 self.bind_sent(operator, &what, asked, facts, (sent, now, until));
             }
             ("DELETE", _) if place.of == Of::Pods => self.eviction_sent(operator, &what, asked, facts, (sent, now)),
-            ("PATCH", "status") => self.mark_sent(operator, asked),
+            ("PATCH", "status") if place.of == Of::Pods => self.mark_sent(operator, asked),
             _ if place.of == Of::Volumes => {
                 let long = self.operator(operator).volumes.long_before(now);
                 self.volume_sent(&what, &place, asked, facts, long);
@@ -512,7 +514,7 @@ impl Rules {
         };
         let body = asked.json();
         let what = format!("operator {operator}: {} {} is carried out", asked.method, asked.path);
-        if matches!(place.of, Of::Pods | Of::Volumes | Of::Claims)
+        if matches!(place.of, Of::Pods | Of::Volumes | Of::Claims | Of::DeviceClaims)
             && self.leader.is_some_and(|leader| leader != operator)
         {
             self.breaks("S7", &format!("{what} after another took the Lease"));

@@ -118,7 +118,7 @@ impl Facts {
         pod.spread.iter().copied().all(|constraint| {
             let Some(domain) = constraint.domain(life) else { return false };
             let mut waiting = self.pending.iter().filter_map(|uid| self.pods.get(uid));
-            if waiting.any(|one| one.uid != pod.uid && !one.claims.is_empty() && pod.is_alike(constraint, one)) {
+            if waiting.any(|one| one.uid != pod.uid && one.is_prepared() && pod.is_alike(constraint, one)) {
                 return false;
             }
             let mut counts: BTreeMap<&str, usize> = BTreeMap::new();

@@ -77,7 +77,7 @@ impl Inner {
             other.nominated.as_deref() == Some(node) && self.facts.profiles.serving(other).is_none()
         };
         !pod.gated
-            && pod.claims.is_empty()
+            && !pod.is_prepared()
             && self.is_said_to_be_ready(leader, &pod.scheduler)
             && !self.facts.pending.iter().any(|uid| is_let_go(&self.facts.pods[uid]))
     }

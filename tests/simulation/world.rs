@@ -46,6 +46,13 @@ pub(crate) enum Act {
     ForeignBind(String),
     /// The volume controller looks.
     Volumes,
+    /// The claim controller looks.
+    Devices,
+    /// The claim controller makes the claim of a pod, for so many devices.
+    DeviceClaim {
+        pod: String,
+        count: u64,
+    },
     /// The disruption controller looks.
     Budgets,
     /// Somebody makes a claim, unless the pod that it `goes_with` is gone.
@@ -124,6 +131,9 @@ pub(crate) struct Inner {
     /// Whether the volume controller is about to look.
     pub(crate) volumes_are_due: bool,
     pub(crate) budgets_are_due: bool,
+    pub(crate) devices_are_due: bool,
+    /// Since when each claim is there that an operator made.
+    pub(crate) made_claims: BTreeMap<String, Instant>,
     /// Until when another scheduler takes pods that come.
     pub(crate) foreign_until: Option<Instant>,
     /// The profile that has the scheduler name which profiles hand to each other.
@@ -172,6 +182,8 @@ impl World {
             runs: BTreeMap::new(),
             healed: false,
             volumes_are_due: false,
+            devices_are_due: false,
+            made_claims: BTreeMap::new(),
             budgets_are_due: false,
             foreign_until: None,
             shared: plan.shared,
@@ -280,7 +292,13 @@ impl World {
             if matches!(of, Of::Claims | Of::Volumes) {
                 inner.look_at_volumes_soon(now);
             }
+            if of == Of::DeviceClaims {
+                inner.device_claims_changed(now);
+            }
             for (uid, news) in news {
+                if news == News::Bound {
+                    inner.has_devices_where_bound(&uid, by);
+                }
                 inner.follow(&uid, news, now);
             }
             self.changed[of as usize].notify_waiters();
@@ -388,12 +406,16 @@ impl Inner {
             News::Ended => {
                 let at = now + random.millis(1_000, 10_000);
                 self.later(at, Act::Collect(uid.to_owned()));
+                self.look_at_devices_soon(now);
             }
             News::Marked if !self.healed && random.in_thousand(200) => {
                 let at = now + random.millis(1, 20);
                 self.later(at, Act::DeleteHighest);
             }
-            News::Gone => self.look_at_volumes_soon(now),
+            News::Gone => {
+                self.look_at_volumes_soon(now);
+                self.look_at_devices_soon(now);
+            }
             News::None | News::Marked => {}
         }
         if let Some(owner) = owner.filter(|_| !matches!(news, News::Bound | News::Marked) || !is_bound) {

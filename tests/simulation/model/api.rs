@@ -138,7 +138,8 @@ pub(crate) fn answer(store: &mut Store, asked: &Asked, now: Instant) -> Answer {
     if let Some(answer) = fixed(asked) {
         return answer;
     }
-    let Some(place) = Place::of(&asked.path) else {
+    let is_served = |place: &Place| store.has_devices || place.of.kind().group != "resource.k8s.io";
+    let Some(place) = Place::of(&asked.path).filter(is_served) else {
         if asked.path.starts_with("/api/v1/") {
             return Answer::status(404, "NotFound", "the server could not find the requested resource");
         }
@@ -459,6 +460,11 @@ fn delete(store: &mut Store, place: &Place, options: &Value, now: Instant) -> An
     }
     let grace = options["gracePeriodSeconds"].as_i64();
     if place.of != Of::Pods {
+        if there.value["metadata"]["finalizers"].as_array().is_some_and(|all| !all.is_empty()) {
+            let mut value = there.value.clone();
+            value["metadata"]["deletionTimestamp"] = stamp().into();
+            return object(200, &store.update(place.of, value, now));
+        }
         store.delete(place.of, &place.key(), now);
         return Answer::json(200, &json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}));
     }

@@ -50,6 +50,9 @@ kinds! {
     Revisions: "apps" "v1" "ControllerRevision" "controllerrevisions" true;
     Profiles: "scheduling.berth.dev" "v1alpha1" "SchedulerProfile" "schedulerprofiles" false;
     Slices: "discovery.k8s.io" "v1" "EndpointSlice" "endpointslices" true;
+    DeviceClasses: "resource.k8s.io" "v1" "DeviceClass" "deviceclasses" false;
+    DeviceSlices: "resource.k8s.io" "v1" "ResourceSlice" "resourceslices" false;
+    DeviceClaims: "resource.k8s.io" "v1" "ResourceClaim" "resourceclaims" true;
 }
 
 impl Of {

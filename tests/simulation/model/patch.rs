@@ -20,20 +20,39 @@ pub(crate) fn merge(into: &mut Value, patch: &Value) {
     }
 }
 
-/// A strategic merge patch, as far as the lists of a pod's status go: conditions are merged by their type.
+/// A strategic merge patch, as far as lists go: conditions of a status are merged by their type, who a claim is reserved for by the uid,
+/// and finalizers are a set.
 pub(crate) fn strategic(into: &mut Value, patch: &Value) {
-    let conditions = patch.pointer("/status/conditions").and_then(Value::as_array).cloned();
-    let before = into.pointer("/status/conditions").and_then(Value::as_array).cloned().unwrap_or_default();
-    merge(into, patch);
-    let Some(conditions) = conditions else { return };
-    let mut merged = before;
-    for condition in conditions {
-        match merged.iter_mut().find(|one| one["type"] == condition["type"]) {
-            Some(one) => merge(one, &condition),
-            None => merged.push(condition),
+    let lists = [
+        ("status", "conditions", Some("type")),
+        ("status", "reservedFor", Some("uid")),
+        ("metadata", "finalizers", None),
+    ];
+    let before = lists.map(|(part, list, _)| into[part][list].as_array().cloned().unwrap_or_default());
+    let mut plain = patch.clone();
+    let metadata = plain.get_mut("metadata").and_then(Value::as_object_mut);
+    let gone = metadata.and_then(|all| all.remove("$deleteFromPrimitiveList/finalizers"));
+    merge(into, &plain);
+    for ((part, list, by), mut merged) in lists.into_iter().zip(before) {
+        let is_gone = list == "finalizers" && gone.is_some();
+        let Some(entries) = patch[part][list].as_array().or_else(|| is_gone.then_some(const { &Vec::new() })) else {
+            continue;
+        };
+        for entry in entries {
+            let is_same = |one: &Value| by.map_or(one == entry, |by| one[by] == entry[by]);
+            if entry["$patch"] == "delete" {
+                merged.retain(|one| !is_same(one));
+            } else if let Some(one) = merged.iter_mut().find(|one| is_same(one)) {
+                merge(one, entry);
+            } else {
+                merged.push(entry.clone());
+            }
         }
+        if let Some(gone) = gone.as_ref().filter(|_| is_gone).and_then(Value::as_array) {
+            merged.retain(|one| !gone.contains(one));
+        }
+        into[part][list] = Value::Array(merged);
     }
-    into["status"]["conditions"] = Value::Array(merged);
 }
 
 /// A JSON patch (RFC 6902) of `test`, `add`, `replace` and `remove` on members of objects; the text says which step failed.

@@ -71,6 +71,8 @@ pub(crate) struct Store {
     tables: Vec<Table>,
     version: u64,
     uids: u64,
+    /// Whether `resource.k8s.io` is served.
+    pub(crate) has_devices: bool,
 }
 
 pub(crate) fn key(namespace: &str, name: &str) -> String {
@@ -84,7 +86,7 @@ pub(crate) fn stamp() -> String {
 
 impl Store {
     pub(crate) fn new() -> Self {
-        Self { tables: KINDS.iter().map(|_| Table::default()).collect(), version: 1_000, uids: 0 }
+        Self { tables: KINDS.iter().map(|_| Table::default()).collect(), version: 1_000, uids: 0, has_devices: true }
     }
 
     pub(crate) fn version(&self) -> u64 {

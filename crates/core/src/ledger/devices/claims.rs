@@ -284,7 +284,7 @@ impl Ledger {
                 devices.allocated.allocate(held);
             }
             let held = before.into_iter().chain(now).flat_map(|held| &held.results);
-            devices.offers.change(&devices.slices, held.map(|one| (&one.driver, &one.pool)));
+            devices.offers.change(&self.nodes, &devices.slices, held.map(|one| (&one.driver, &one.pool)));
         }
         let freed = before.is_some() && has_changed;
         self.record(None, Change::Device(DeviceChange::Claim { key: key.clone(), freed, of_pod }));

@@ -18,7 +18,7 @@ mod tests;
 pub use claims::{ClaimPlan, ExtendedPlan};
 pub use classes::DeviceClasses;
 
-use super::{Change, Ledger, parts};
+use super::{Change, Ledger, NodeId, NodeTable, parts};
 use crate::ledger::keyed::{HashKey, KeyedMap};
 use crate::model::{ClaimKey, DeviceClass, ResourceClaim, Str};
 use berth_devices::Slices;
@@ -72,14 +72,14 @@ impl DeviceTable {
             classes: DeviceClasses::default(),
             specs: BTreeMap::new(),
             extended: ExtendedClaims::new(key),
-            offers: Offers::new(key),
+            offers: Offers::default(),
             reads: 0,
             unread: None,
         }
     }
 
-    /// Moves whenever something changes of what claims may get on the node of this name: slices, classes, and what others hold.
-    pub fn version_on(&self, node: &str) -> u64 {
+    /// Moves whenever something changes of what claims may get on the node: slices, classes, and what others hold.
+    pub fn version_on(&self, node: NodeId) -> u64 {
         self.offers.on(node)
     }
 
@@ -103,8 +103,8 @@ impl DeviceTable {
     }
 
     /// What these pools offer changes, on the nodes that they are for now.
-    fn note_offers_of<'a>(&mut self, pools: impl Iterator<Item = &'a PoolId>) {
-        self.offers.change(&self.slices, pools.map(|id| (&id.driver, &id.pool)));
+    fn note_offers_of<'a>(&mut self, nodes: &NodeTable, pools: impl Iterator<Item = &'a PoolId>) {
+        self.offers.change(nodes, &self.slices, pools.map(|id| (&id.driver, &id.pool)));
     }
 
     /// The DeviceClasses by name.
@@ -153,21 +153,21 @@ impl Ledger {
     }
 
     pub fn apply_resource_slice(&mut self, slice: ResourceSlice) {
-        let devices = &mut self.devices;
+        let Self { nodes, devices, .. } = self;
         let known = devices.slices.of_pool(&slice.id).iter().find(|known| known.name == slice.name);
         if known.is_none_or(|known| **known != slice) {
             let before = devices.slices.pool_of(&slice.name).cloned();
             let now = slice.id.clone();
-            devices.note_offers_of(before.iter());
+            devices.note_offers_of(nodes, before.iter());
             devices.slices.apply(slice);
-            devices.note_offers_of([&now].into_iter());
+            devices.note_offers_of(nodes, [&now].into_iter());
             self.record(None, Change::Device(DeviceChange::Slice));
         }
     }
 
     pub fn delete_resource_slice(&mut self, name: &str) {
         let pool = self.devices.slices.pool_of(name).cloned();
-        self.devices.note_offers_of(pool.iter());
+        self.devices.note_offers_of(&self.nodes, pool.iter());
         if self.devices.slices.delete(name) {
             self.record(None, Change::Device(DeviceChange::SliceDeleted));
         }

@@ -6,7 +6,6 @@ use crate::limits::{DEVICE_QUESTIONS_KEPT, DEVICE_ROWS_KEPT};
 use crate::model::{ClaimAllocation, DeviceStatus, ExtendedRequests, Pod, ResourceClaim, Str};
 use crate::plugins::context::{Cause, Verdict};
 use berth_devices::model::ResourceClaim as ClaimSpec;
-use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
 /// Only to be faster: made from nothing it gives the same answers.
@@ -25,7 +24,8 @@ struct Known {
     question: Question,
     /// The uid of the pod that asked last.
     pod: Str,
-    rows: FxHashMap<NodeId, Row>,
+    /// By node.
+    rows: Vec<Option<Row>>,
     /// Whether some row has a failure: its text is about the claims of one pod.
     has_failed: bool,
     /// Whether some row's score is not 0.
@@ -130,13 +130,8 @@ impl Kept {
             Some(at) => self.questions[..=at].rotate_right(1),
             None => {
                 self.make_room();
-                let known = Known {
-                    question,
-                    pod: pod.uid.clone(),
-                    rows: FxHashMap::default(),
-                    has_failed: false,
-                    has_scores: false,
-                };
+                let known =
+                    Known { question, pod: pod.uid.clone(), rows: Vec::new(), has_failed: false, has_scores: false };
                 self.questions.insert(0, known);
             }
         }
@@ -158,15 +153,18 @@ impl Kept {
 
     /// What was found on the row, unless its devices have changed since.
     pub(super) fn found(&self, ledger: &Ledger, node: NodeId, extended: u64) -> Option<&Found> {
-        let row = self.questions.first()?.rows.get(&node)?;
-        (row.extended == extended && row.version == version_of(ledger, node)).then_some(&row.found)
+        let row = self.questions.first()?.row(node)?;
+        (row.extended == extended && row.version == ledger.devices().version_on(node)).then_some(&row.found)
     }
 
     pub(super) fn keep(&mut self, ledger: &Ledger, node: NodeId, extended: u64, found: Found) {
         if let Some(known) = self.questions.first_mut() {
             known.has_failed |= found.failure.is_some();
             known.has_scores |= found.raw_score != 0;
-            known.rows.insert(node, Row { version: version_of(ledger, node), extended, found });
+            if known.rows.len() <= node.index() {
+                known.rows.resize_with(node.index() + 1, || None);
+            }
+            known.rows[node.index()] = Some(Row { version: ledger.devices().version_on(node), extended, found });
         }
     }
 
@@ -175,23 +173,25 @@ impl Kept {
         let Some(known) = self.questions.first().filter(|known| self.is_asked && known.has_scores) else {
             return false;
         };
-        out.extend(nodes.iter().map(|node| known.rows.get(node).map_or(0, |row| row.found.raw_score)));
+        out.extend(nodes.iter().map(|node| known.row(*node).map_or(0, |row| row.found.raw_score)));
         out.iter().any(|raw| *raw != 0)
     }
 }
 
-fn version_of(ledger: &Ledger, node: NodeId) -> u64 {
-    ledger.devices().version_on(ledger.nodes().name(node))
-}
-
 impl Known {
+    fn row(&self, node: NodeId) -> Option<&Row> {
+        self.rows.get(node.index())?.as_ref()
+    }
+
     fn is_asked_by(&mut self, pod: &Pod) {
         if self.pod == pod.uid {
             return;
         }
         self.pod = pod.uid.clone();
         if std::mem::take(&mut self.has_failed) {
-            self.rows.retain(|_, row| row.found.failure.is_none());
+            for row in &mut self.rows {
+                *row = row.take().filter(|row| row.found.failure.is_none());
+            }
         }
     }
 }

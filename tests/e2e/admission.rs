@@ -90,7 +90,6 @@ fn of_pods_the_token_writes_what_a_scheduler_writes() {
     }
     for fields in [
         json!({"nominatedNodeName": "narrowed-0"}),
-        json!({"extendedResourceClaimStatus": {"resourceClaimName": "c", "requestMappings": []}}),
         json!({"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no"}]}),
         json!({"conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]}),
     ] {

@@ -6,7 +6,6 @@ use berth_lab::{Api, Patch};
 use serde_json::{Value, json};
 
 use crate::LATER;
-use crate::minor;
 use crate::objects::{condition, events, of_filters, pod_path, wait_event, wait_event_that};
 use crate::world::World;
 

@@ -21,11 +21,20 @@ const MADE: &str = "resource.kubernetes.io/extended-resource-claim";
 /// The longest that a claim may be there of an attempt that came to nothing, once everything has healed.
 const LEFT_FOR: Duration = Duration::from_secs(20);
 
+/// What the claim controller, and who looks after it, keep.
+#[derive(Debug, Default)]
+pub(crate) struct ClaimController {
+    /// Whether it is about to look.
+    is_due: bool,
+    /// Since when each claim is there that an operator made.
+    made: BTreeMap<String, Instant>,
+}
+
 /// How a pod asks for devices, and for how many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Devices {
-    Claim(u64),
-    Extended(u64),
+    Claim(u8),
+    Extended(u8),
 }
 
 impl Devices {
@@ -127,7 +136,7 @@ impl Inner {
         }
     }
 
-    pub(crate) fn make_device_claim(&mut self, at: &str, count: u64, now: Instant) {
+    pub(crate) fn make_device_claim(&mut self, at: &str, count: u8, now: Instant) {
         let Some(pod) = self.store.get(Of::Pods, at) else { return };
         let (namespace, name) = at.split_once('/').unwrap_or_default();
         if self.store.get(Of::DeviceClaims, &key(namespace, &claim_name(name))).is_some() {
@@ -143,7 +152,7 @@ impl Inner {
     }
 
     pub(crate) fn look_at_devices_soon(&mut self, now: Instant) {
-        if self.store.has_devices && !std::mem::replace(&mut self.devices_are_due, true) {
+        if self.store.has_devices && !std::mem::replace(&mut self.claim_controller.is_due, true) {
             let most = if self.healed { 500 } else { 3_000 };
             let at = now + self.random.millis(10, most);
             self.later(at, Act::Devices);
@@ -153,7 +162,7 @@ impl Inner {
     /// One look of the claim controller, and of the garbage collector: claims of pods that are gone go, those of pods that have ended are
     /// taken back.
     pub(crate) fn look_after_devices(&mut self, now: Instant) {
-        self.devices_are_due = false;
+        self.claim_controller.is_due = false;
         let claims: Vec<_> =
             self.store.of(Of::DeviceClaims).objects.iter().map(|(at, claim)| (at.clone(), claim.clone())).collect();
         for (at, claim) in claims {
@@ -191,9 +200,9 @@ impl Inner {
         if let Some(wrong) = wrong {
             self.rules.breaks("D1", &wrong);
         }
-        self.made_claims.retain(|at, _| made.contains(at));
+        self.claim_controller.made.retain(|at, _| made.contains(at));
         for at in made {
-            self.made_claims.entry(at).or_insert(now);
+            self.claim_controller.made.entry(at).or_insert(now);
         }
         self.look_at_devices_soon(now);
     }
@@ -205,7 +214,7 @@ impl Inner {
         let Some(node) = pod.node.as_deref() else { return };
         let is_good = |claim: &&Object| {
             let all = devices(claim).filter(|(pool, _)| *pool == node).count() as u64;
-            let count = if let Devices::Extended(count) = asked { count } else { wanted(claim) };
+            let count = if let Devices::Extended(count) = asked { count.into() } else { wanted(claim) };
             all == count && devices(claim).count() as u64 == count && is_reserved(claim, uid)
         };
         let is_extended = matches!(asked, Devices::Extended(_));
@@ -233,7 +242,7 @@ impl Inner {
             let waits = claim.is_some_and(|claim| self.facts.pods.get(owner(claim)).is_some_and(PodFact::is_pending));
             waits && now.duration_since(**since) > LEFT_FOR
         };
-        let left: Vec<String> = self.made_claims.iter().filter(is_left).map(|(at, _)| at.clone()).collect();
+        let left: Vec<String> = self.claim_controller.made.iter().filter(is_left).map(|(at, _)| at.clone()).collect();
         if !left.is_empty() {
             self.rules.breaks("D3", &format!("claims {left:?} are left of pods that wait"));
         }
@@ -243,7 +252,7 @@ impl Inner {
     pub(crate) fn devices_let(&self, pod: &PodFact, life: &NodeLife) -> bool {
         let count = match pod.devices {
             None => return true,
-            Some(Devices::Extended(count)) => count,
+            Some(Devices::Extended(count)) => count.into(),
             Some(Devices::Claim(_)) => match self.claims_of(&pod.uid).find(|claim| !is_made(claim)) {
                 Some(claim) => wanted(claim),
                 None => return false,

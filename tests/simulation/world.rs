@@ -1,6 +1,7 @@
 //! One world: the model API server, what is known to be true, what is to happen, and who is in it.
 
 use super::actors::Workload;
+use super::devices::ClaimController;
 use super::extenders::Extenders;
 use super::facts::{By, Facts, News};
 use super::model::api::{Answer, Asked, Place, answer};
@@ -51,7 +52,7 @@ pub(crate) enum Act {
     /// The claim controller makes the claim of a pod, for so many devices.
     DeviceClaim {
         pod: String,
-        count: u64,
+        count: u8,
     },
     /// The disruption controller looks.
     Budgets,
@@ -131,9 +132,7 @@ pub(crate) struct Inner {
     /// Whether the volume controller is about to look.
     pub(crate) volumes_are_due: bool,
     pub(crate) budgets_are_due: bool,
-    pub(crate) devices_are_due: bool,
-    /// Since when each claim is there that an operator made.
-    pub(crate) made_claims: BTreeMap<String, Instant>,
+    pub(crate) claim_controller: ClaimController,
     /// Until when another scheduler takes pods that come.
     pub(crate) foreign_until: Option<Instant>,
     /// The profile that has the scheduler name which profiles hand to each other.
@@ -182,8 +181,7 @@ impl World {
             runs: BTreeMap::new(),
             healed: false,
             volumes_are_due: false,
-            devices_are_due: false,
-            made_claims: BTreeMap::new(),
+            claim_controller: ClaimController::default(),
             budgets_are_due: false,
             foreign_until: None,
             shared: plan.shared,

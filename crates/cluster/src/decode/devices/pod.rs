@@ -1,7 +1,7 @@
 use crate::decode::Decoder;
 use crate::decode::resources::is_sidecar;
 use crate::slim::{Amount, Container, PodResourceClaim as SlimPodClaim, PodSpec, PodStatus};
-use berth_core::limits::RESOURCE_CLAIMS_PER_POD;
+use berth_core::limits::{RESOURCE_CLAIMS_PER_POD, SCALARS_PER_POD};
 use berth_core::model::{
     ClaimSource, ExtendedRequests, PodResourceClaim, PodResourceClaims, Quantity, Requests, Str, is_extended_resource,
 };
@@ -40,14 +40,16 @@ fn source(decoder: &mut Decoder, entry: &SlimPodClaim<'_>, status: &PodStatus<'_
     }
 }
 
-/// The extended resources of each container, if the pod's requests have any that a DeviceClass may stand for.
+/// The extended resources of each container, if the pod's requests have any that a DeviceClass may stand for. A pod that requests too many
+/// is held.
 pub(in crate::decode) fn extended_requests(
     decoder: &mut Decoder,
     spec: &PodSpec<'_>,
     requests: &Requests,
 ) -> Option<Arc<[ExtendedRequests]>> {
     let mut scalars = requests.scalars.iter();
-    if !scalars.any(|(name, amount)| *amount > 0 && is_extended_resource(name)) {
+    let is_any = scalars.any(|(name, amount)| *amount > 0 && is_extended_resource(name));
+    if !is_any || requests.scalars.len() > SCALARS_PER_POD {
         return None;
     }
     let init = spec.init_containers.iter().map(|container| (container, !is_sidecar(container)));
@@ -72,8 +74,7 @@ fn extended_resources(decoder: &mut Decoder, container: &Container<'_>) -> Vec<(
         let pieces = amount.value();
         (pieces > 0 && Quantity::from_units(pieces) == *amount).then_some(pieces)
     };
-    let of_name =
-        |name: &&str| requests.iter().filter(|(own, _)| **own == **name).last().and_then(|(_, one)| whole(one));
+    let of_name = |name: &&str| requests.iter().rfind(|(own, _)| **own == **name).and_then(|(_, one)| whole(one));
     let mut found = Vec::new();
     for (position, name) in names.iter().enumerate().filter(|(_, name)| is_extended_resource(name)) {
         found.extend(of_name(name).map(|pieces| (decoder.text(name), position as u32, pieces)));

@@ -126,14 +126,12 @@ impl Kept {
         self.is_asked = true;
         let claims = claims.iter().map(|claim| AskedClaim::of(ledger, claim)).collect();
         let question = Question { claims, extended: extended.cloned() };
-        match self.questions.iter().position(|known| known.question == question) {
-            Some(at) => self.questions[..=at].rotate_right(1),
-            None => {
-                self.make_room();
-                let known =
-                    Known { question, pod: pod.uid.clone(), rows: Vec::new(), has_failed: false, has_scores: false };
-                self.questions.insert(0, known);
-            }
+        if let Some(at) = self.questions.iter().position(|known| known.question == question) {
+            self.questions[..=at].rotate_right(1);
+        } else {
+            self.make_room();
+            let (pod, rows) = (pod.uid.clone(), Vec::new());
+            self.questions.insert(0, Known { question, pod, rows, has_failed: false, has_scores: false });
         }
         self.questions[0].is_asked_by(pod);
     }

@@ -119,9 +119,15 @@ fn what_is_kept_is_what_is_found_anew() {
     for seed in 0..150 {
         let mut world = World { ledger: Ledger::new(), rng: Rng::seeded(seed) };
         world.class();
-        NODES.iter().for_each(|name| world.node(name));
-        claims().into_iter().for_each(|claim| world.ledger.apply_resource_claim(claim));
-        pods().into_iter().for_each(|pod| world.ledger.apply_pod(pod));
+        for name in NODES {
+            world.node(name);
+        }
+        for claim in claims() {
+            world.ledger.apply_resource_claim(claim);
+        }
+        for pod in pods() {
+            world.ledger.apply_pod(pod);
+        }
         let mut scheduler = Scheduler::new(profile.clone(), seed);
         for step in 0..60 {
             world.change();

@@ -20,7 +20,10 @@ const DRIVER: &str = "d.example.com";
 const CASES: &str = "3000";
 
 /// How many are asked at once.
-const BATCH: u64 = 5_000;
+const BATCH: u64 = 1_000;
+
+/// What upstream may take of the machine's memory for a batch, in KiB.
+const MEMORY: &str = "6000000";
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Answer {
@@ -45,8 +48,13 @@ fn oracle() -> PathBuf {
 }
 
 fn upstream(oracle: &Path, questions: &[Value]) -> Vec<(Answer, String)> {
-    let mut child =
-        Command::new(oracle).arg("cel").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the oracle runs");
+    let mut child = Command::new("sh")
+        .args(["-c", "ulimit -v \"$1\" && exec \"$0\" cel"])
+        .args([oracle, Path::new(MEMORY)])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the oracle runs");
     let mut stdin = child.stdin.take().unwrap();
     let lines: Vec<String> = questions.iter().map(ToString::to_string).collect();
     let writer = std::thread::spawn(move || {

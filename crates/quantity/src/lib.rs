@@ -5,14 +5,17 @@ use std::ops::{Add, AddAssign, Sub};
 
 const NANOS_PER_UNIT: i128 = 1_000_000_000;
 const NANOS_PER_MILLI: i128 = 1_000_000;
-const LARGEST: u128 = i64::MAX as u128 * NANOS_PER_UNIT as u128;
+const LARGEST_BINARY: u128 = i64::MAX as u128 * NANOS_PER_UNIT as u128;
+/// The digits of [`Quantity::LARGEST`] in nanos.
+const MOST_DIGITS: u32 = 38;
 /// Decimal digits that one step of the long multiplication in [`binary_nanos`] takes.
 const CHUNK: usize = 19;
 const CHUNK_BASE: u128 = 10_u128.pow(CHUNK as u32);
 
-/// A Kubernetes resource quantity, exact to a billionth of a unit and at most 2^63-1 units.
+/// A Kubernetes resource quantity, exact to a billionth of a unit.
 ///
-/// Finer amounts are rounded up (away from zero) and larger ones cut down, as upstream does. Sums are exact: round with
+/// Finer amounts are rounded up (away from zero), and those with a binary suffix are at most 2^63-1 units, as upstream has it. Other
+/// amounts have no limit upstream; here they are cut down to [`LARGEST`](Self::LARGEST). Sums are exact: round with
 /// [`milli`](Self::milli) or [`value`](Self::value) after adding, never before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Quantity {
@@ -36,6 +39,8 @@ enum Scale {
 
 impl Quantity {
     pub const ZERO: Self = Self { nanos: 0 };
+    /// 10^29 units, less a billionth of one.
+    pub const LARGEST: Self = Self { nanos: 10_i128.pow(MOST_DIGITS) - 1 };
 
     pub const fn from_units(units: i64) -> Self {
         Self { nanos: units as i128 * NANOS_PER_UNIT }
@@ -73,7 +78,7 @@ impl Quantity {
             Scale::Decimal(exponent) => decimal_nanos(whole, fraction, exponent),
             Scale::Binary(shift) => binary_nanos(whole, fraction, shift),
         };
-        let nanos = size.min(LARGEST) as i128;
+        let nanos = size.min(Self::LARGEST.nanos.unsigned_abs()) as i128;
         Some(Self { nanos: if negative { -nanos } else { nanos } })
     }
 
@@ -116,10 +121,11 @@ impl Quantity {
         format!("{number}{}", SUFFIXES[times])
     }
 
-    /// `None` for what is no multiple of 1024: that is written in decimal format upstream too, as long as it is whole.
+    /// `None` for what no binary suffix can say, and what is no multiple of 1024: that is written in decimal format upstream too, as long as it is whole.
     fn binary(self) -> Option<String> {
         const SUFFIXES: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
-        if self.nanos == 0 || self.nanos % NANOS_PER_UNIT != 0 {
+        let is_within = self.nanos.unsigned_abs() <= LARGEST_BINARY;
+        if self.nanos == 0 || self.nanos % NANOS_PER_UNIT != 0 || !is_within {
             return None;
         }
         let (number, times) = divided(self.nanos / NANOS_PER_UNIT, 1_024, SUFFIXES.len() - 1);
@@ -203,8 +209,6 @@ fn read_suffix(suffix: &str) -> Option<Scale> {
 
 /// Nanos of `whole.fraction * 10^exponent`: the decimal point moves by the exponent and nine, and what lies behind it rounds up.
 fn decimal_nanos(whole: &str, fraction: &str, exponent: i64) -> u128 {
-    // No i64 has more than 19 digits before the point, and nanos are nine more.
-    const MOST: i64 = 28;
     let leading = whole.len() - whole.trim_start_matches('0').len();
     let more = if leading == whole.len() { fraction.len() - fraction.trim_start_matches('0').len() } else { 0 };
     let mut digits =
@@ -214,8 +218,8 @@ fn decimal_nanos(whole: &str, fraction: &str, exponent: i64) -> u128 {
     }
     let point = whole.len() as i64 - (leading + more) as i64;
     let wanted = exponent.saturating_add(point).saturating_add(9);
-    if wanted > MOST {
-        return LARGEST;
+    if wanted > i64::from(MOST_DIGITS) {
+        return u128::MAX;
     }
     let mut nanos = 0;
     for _ in 0..wanted.max(0) {
@@ -230,7 +234,7 @@ fn binary_nanos(whole: &str, fraction: &str, shift: u32) -> u128 {
     for digit in whole.bytes() {
         units = units * 10 + u128::from(digit - b'0');
         if units << shift > i64::MAX as u128 {
-            return LARGEST;
+            return LARGEST_BINARY;
         }
     }
     let (mut carry, mut rest, mut finer) = (0, 0, false);
@@ -244,7 +248,7 @@ fn binary_nanos(whole: &str, fraction: &str, shift: u32) -> u128 {
     }
     let per_nano = CHUNK_BASE / NANOS_PER_UNIT as u128;
     let up = rest % per_nano != 0 || finer;
-    ((units << shift) + carry) * NANOS_PER_UNIT as u128 + rest / per_nano + u128::from(up)
+    (((units << shift) + carry) * NANOS_PER_UNIT as u128 + rest / per_nano + u128::from(up)).min(LARGEST_BINARY)
 }
 
 #[cfg(test)]
@@ -333,7 +337,10 @@ mod tests {
             ("7Ei", "7Ei"),
             ("0.5Ki", "512"),
             ("1025", "1025"),
-            ("100E", "9223372036854775807"),
+            ("100E", "100E"),
+            ("9Ei", "9223372036854775807"),
+            ("9223372036854775808", "9223372036854775808"),
+            ("-1e60", "-99999999999999999999999999999999999999n"),
         ] {
             assert_eq!(Quantity::parse(text).unwrap().canonical(), want, "{text}");
         }
@@ -434,7 +441,8 @@ mod tests {
             let decimal = units / 10_i64.pow(zeros) * 10_i64.pow(zeros);
             let binary = (units / (1 << shift)) << shift;
             let fine = i128::from(units / 2) * NANOS_PER_UNIT + nanos;
-            for q in [Quantity::from_units(decimal), Quantity::from_units(binary), Quantity::from_nanos(fine)] {
+            let large = fine * 1_000_000_000;
+            for q in [Quantity::from_units(decimal), Quantity::from_units(binary)].into_iter().chain([fine, large].map(Quantity::from_nanos)) {
                 prop_assert_eq!(Quantity::parse(&q.canonical()).unwrap(), q);
             }
         }

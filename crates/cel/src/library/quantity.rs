@@ -154,6 +154,15 @@ impl Amount {
         Self { value, form, is_computed: true }
     }
 
+    /// Fails for an amount that may have been cut down: upstream computes with any number of digits.
+    fn exact<'a>(self) -> Evaluated<'a> {
+        if self.value.nanos().unsigned_abs() < Quantity::LARGEST.nanos().unsigned_abs() {
+            Ok(self.held())
+        } else {
+            Err(EvalError::unsupported("a quantity of 10^29 or more"))
+        }
+    }
+
     /// The number if upstream takes it for an integer.
     fn integer(self) -> Result<Option<i64>, EvalError> {
         match self.form {
@@ -227,7 +236,7 @@ fn decimal(suffix: &str) -> i32 {
 fn parse<'a>(_: &mut Meter<'_>, args: &[Value<'a>]) -> Evaluated<'a> {
     let [Value::Text(text)] = args else { return Err(EvalError::NoSuchOverload) };
     match Amount::parse(text) {
-        Some(amount) => Ok(amount.held()),
+        Some(amount) => amount.exact(),
         None => Err(EvalError::failed(
             "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
         )),
@@ -296,12 +305,12 @@ fn operands(args: &[Value<'_>]) -> Result<[Amount; 2], EvalError> {
 
 fn add<'a>(_: &mut Meter<'_>, args: &[Value<'a>]) -> Evaluated<'a> {
     let [one, other] = operands(args)?;
-    Ok(Amount::computed(one.form.plus(other.form), one.value + other.value).held())
+    Amount::computed(one.form.plus(other.form), one.value + other.value).exact()
 }
 
 fn sub<'a>(_: &mut Meter<'_>, args: &[Value<'a>]) -> Evaluated<'a> {
     let [one, other] = operands(args)?;
-    Ok(Amount::computed(one.form.plus(other.form.negated()), one.value - other.value).held())
+    Amount::computed(one.form.plus(other.form.negated()), one.value - other.value).exact()
 }
 
 #[cfg(test)]

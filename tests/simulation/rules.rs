@@ -1,7 +1,8 @@
 //! What must never happen, checked at each request: S1 to S7, and evictions for nobody. (What a bind must count is in `room.rs`, and for
 //! pods that are to be spread in `spreading.rs`; S4 of pods that go is in `deleted.rs`; S5 of how many are evicted in `victims.rs`; S7 of what
 //! is written of profiles, and statuses that go backwards, in `statuses.rs`; two gates at once are in `leases.rs`; S8 is the ledger's own
-//! audit, in `ends.rs`; S9 is in `profiles.rs`; claims and volumes are in `claims.rs`, devices in `devices.rs`, and what operators say of pods in `said.rs`.)
+//! audit, in `ends.rs`; S9 is in `profiles.rs`; claims and volumes are in `claims.rs`, devices in `devices.rs`, and what operators say of
+//! pods in `said.rs`.)
 //!
 //! An operator is held to what it knew when it sent a request: everything that its watches had shown before, and all that it has bound
 //! itself. What is on its way to it does not count against it.

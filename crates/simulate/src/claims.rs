@@ -34,6 +34,15 @@ pub(crate) fn deallocate(ledger: &mut Ledger, idle: &IdleClaim) {
     ledger.apply_resource_claim(free);
 }
 
+/// Deletes a pod, and the claim that was made for its extended resources with it.
+pub(crate) fn delete_pod(ledger: &mut Ledger, uid: &str) {
+    let namespace = ledger.pod(uid).map(|pod| pod.key().namespace.clone());
+    ledger.delete_pod(uid);
+    if let Some(namespace) = namespace {
+        delete_made(ledger, &namespace, uid);
+    }
+}
+
 /// Deletes the claim that was made for the extended resources of a pod, if there is one.
 pub(crate) fn delete_made(ledger: &mut Ledger, namespace: &str, pod: &str) {
     let made = ledger.devices().extended_claim_of(namespace, pod).map(|claim| claim.key.to_string());

@@ -164,12 +164,7 @@ impl<'a> Run<'a> {
 
     /// Takes the pod with this uid out.
     pub(crate) fn remove_pod(&mut self, uid: &str) {
-        let ledger = self.ledger.get_mut();
-        let namespace = ledger.pod(uid).map(|pod| pod.key().namespace.clone());
-        ledger.delete_pod(uid);
-        if let Some(namespace) = namespace {
-            claims::delete_made(ledger, &namespace, uid);
-        }
+        claims::delete_pod(self.ledger.get_mut(), uid);
         self.note_change();
     }
 
@@ -282,10 +277,7 @@ impl<'a> Run<'a> {
         progress.victims.extend(victims.iter().chain(taken_back).map(|victim| victim.key.to_string()));
         for victim in victims {
             self.record(|| Change::Removed { uid: victim.uid.clone() });
-            let mut ledger = self.ledger.borrow_mut();
-            ledger.delete_pod(&victim.uid);
-            claims::delete_made(&mut ledger, &victim.key.namespace, &victim.uid);
-            drop(ledger);
+            claims::delete_pod(&mut self.ledger.borrow_mut(), &victim.uid);
             // A victim that was placed in this run is in the report, too.
             if let Some(progress) = self.progress.get_mut(&victim.uid) {
                 progress.node = None;

@@ -2,6 +2,7 @@
 
 use super::allocation;
 use crate::send::{Answer, Call};
+use crate::slim::{DELETE_PROTECTION, EXTENDED_CLAIM};
 use berth_core::io::IdleClaim;
 use berth_core::model::{ClaimKey, ClaimWrite, Pod, Str};
 use berth_devices::model::AllocationResult;
@@ -9,9 +10,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
-
-/// Without it an allocated claim could be deleted under its users.
-pub(super) const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
+use std::collections::BTreeMap;
 
 /// Adds to the lists of an object, and leaves alone what it does not name.
 pub(super) const STRATEGIC: &str = "application/strategic-merge-patch+json";
@@ -64,7 +63,7 @@ impl<'a> Claim<'a> {
         let mut patch = json!({"metadata": {"uid": *self.write.uid, "resourceVersion": *self.version}});
         let path = path(&self.write.key);
         if self.step() == Step::Finalizer {
-            patch["metadata"]["finalizers"] = json!([FINALIZER]);
+            patch["metadata"]["finalizers"] = json!([DELETE_PROTECTION]);
             return Call::patch(format!("{path}?fieldManager=berth"), STRATEGIC, &patch);
         }
         let user = json!({"resource": "pods", "name": *self.pod.key.name, "uid": *self.pod.uid});
@@ -124,8 +123,8 @@ impl<'a> Claim<'a> {
             return lost("deallocated elsewhere");
         }
         let moved = metadata.resource_version != self.version;
+        self.has_finalizer = metadata.has_finalizer();
         self.version = metadata.resource_version;
-        self.has_finalizer = metadata.finalizers.iter().any(|one| &**one == FINALIZER);
         self.allocates = status.allocation.is_none();
         Ok(Seen::Left { moved })
     }
@@ -166,20 +165,44 @@ pub(super) fn path(key: &ClaimKey) -> String {
 
 /// A ResourceClaim, as far as a write has to know it.
 #[derive(Deserialize)]
-struct Object {
-    metadata: Metadata,
+pub(super) struct Object {
+    pub(super) metadata: Metadata,
     #[serde(default)]
     status: Status,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Metadata {
-    uid: Str,
-    resource_version: Str,
+pub(super) struct Metadata {
+    pub(super) uid: Str,
+    pub(super) resource_version: Str,
     deletion_timestamp: Option<IgnoredAny>,
     #[serde(default)]
+    annotations: BTreeMap<String, String>,
+    #[serde(default)]
+    owner_references: Vec<Owner>,
+    #[serde(default)]
     finalizers: Vec<Str>,
+}
+
+#[derive(Deserialize)]
+struct Owner {
+    uid: Str,
+    #[serde(default)]
+    controller: bool,
+}
+
+impl Metadata {
+    pub(super) fn has_finalizer(&self) -> bool {
+        self.finalizers.iter().any(|one| &**one == DELETE_PROTECTION)
+    }
+
+    /// Whether the claim is for extended resources of the pod.
+    pub(super) fn is_made_for(&self, pod: &Pod) -> bool {
+        let is_own = |owner: &Owner| owner.controller && owner.uid == pod.uid;
+        self.annotations.get(EXTENDED_CLAIM).is_some_and(|value| value == "true")
+            && self.owner_references.iter().any(is_own)
+    }
 }
 
 #[derive(Deserialize, Default)]

@@ -7,21 +7,17 @@
 //!
 //! The claim's name is chosen before, so that each of these can be repeated.
 
-use super::claim::{FINALIZER, STRATEGIC, path};
+use super::claim::{Metadata, Object, STRATEGIC, path};
 use super::reserve::{is_definite, why};
 use super::{Kit, WriteResult};
 use crate::paced::Paced;
 use crate::send::{Answer, Call};
+use crate::slim::{DELETE_PROTECTION, EXTENDED_CLAIM};
 use crate::write::{Failure, Known, Meaning, PodRead, Progress, status_uri};
-use berth_core::model::{ClaimKey, ClaimWrite, ExtendedClaim, Pod, RequestMapping, Str};
+use berth_core::model::{ClaimKey, ClaimWrite, ExtendedClaim, Pod, RequestMapping};
 use berth_devices::model::{DeviceRequest, Request};
-use serde::Deserialize;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use tokio::time::{Instant, sleep_until};
-
-/// Marks a claim that stands for extended resources.
-const EXTENDED: &str = "resource.kubernetes.io/extended-resource-claim";
 
 /// How often the pod's status is written at a newer version of the pod, as upstream.
 const TOLD_TIMES: u32 = 4;
@@ -60,7 +56,7 @@ impl Kit {
             }
             Err(failure) => return Err(failed(failure)),
         };
-        let Some(Object { metadata }) = Object::of_pod(&answer, pod) else {
+        let Some(metadata) = made_for(&answer, pod) else {
             return Err(failed("another claim has this name".to_owned().into()));
         };
         self.resource_claims.count(WriteResult::Written);
@@ -120,7 +116,7 @@ impl Kit {
             Err(error) if error.code == Some(404) => return Ok(WriteResult::Conflict),
             Err(error) => return Err(error.into()),
         };
-        let Some(Object { metadata }) = Object::of_pod(&answer, pod) else { return Ok(WriteResult::Conflict) };
+        let Some(metadata) = made_for(&answer, pod) else { return Ok(WriteResult::Conflict) };
         let release = release_call(key, &metadata.uid);
         let delete = Call::delete(path(key), &json!({"preconditions": {"uid": *metadata.uid}}));
         let calls = [metadata.has_finalizer().then_some(release), Some(delete)];
@@ -132,8 +128,8 @@ impl Kit {
         Ok(WriteResult::Written)
     }
 
-    /// Sends the same write until its outcome is known. It fails only once none of them can land any more: one that does so later would undo
-    /// what the pod's next job writes.
+    /// Sends the same write until its outcome is known. It fails only once none of them can land any more: one that does so later would
+    /// undo what the pod's next job writes.
     async fn until_known(&self, call: &Call, namespace: &str, progress: &dyn Progress) -> Result<Ended, Failure> {
         let mut tries = self.link.tries(self.patience, progress, namespace);
         let mut given_up = None;
@@ -159,8 +155,7 @@ impl Kit {
 
 fn create_call(write: &ClaimWrite, claim: &ExtendedClaim, pod: &Pod) -> Call {
     let ClaimKey { namespace, name } = &write.key;
-    let mut generate_name = format!("{}-extended-resources-", pod.key.name);
-    generate_name.truncate(LONGEST_NAME);
+    let generate_name = ExtendedClaim::generate_name(pod, LONGEST_NAME);
     let object = json!({
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaim",
@@ -168,7 +163,7 @@ fn create_call(write: &ClaimWrite, claim: &ExtendedClaim, pod: &Pod) -> Call {
             "namespace": **namespace,
             "name": **name,
             "generateName": generate_name,
-            "annotations": {EXTENDED: "true"},
+            "annotations": {EXTENDED_CLAIM: "true"},
             "ownerReferences": [
                 {"apiVersion": "v1", "kind": "Pod", "name": *pod.key.name, "uid": *pod.uid, "controller": true},
             ],
@@ -191,7 +186,7 @@ fn request(request: &DeviceRequest) -> Option<Value> {
 }
 
 fn tell_call(claim: &ClaimKey, mappings: &[RequestMapping], (pod, version): (&Pod, &str)) -> Call {
-    let mapping = |RequestMapping { container, resource, request }: &RequestMapping| json!({"containerName": **container, "resourceName": **resource, "requestName": **request});
+    let mapping = |one: &RequestMapping| json!({"containerName": *one.container, "resourceName": *one.resource, "requestName": *one.request});
     let status = json!({
         "resourceClaimName": *claim.name,
         "requestMappings": mappings.iter().map(mapping).collect::<Value>(),
@@ -203,49 +198,12 @@ fn tell_call(claim: &ClaimKey, mappings: &[RequestMapping], (pod, version): (&Po
 
 /// Takes the finalizer away, which would keep the claim as long as it is reserved.
 fn release_call(key: &ClaimKey, uid: &str) -> Call {
-    let patch = json!({"metadata": {"uid": uid, "$deleteFromPrimitiveList/finalizers": [FINALIZER]}});
+    let patch = json!({"metadata": {"uid": uid, "$deleteFromPrimitiveList/finalizers": [DELETE_PROTECTION]}});
     Call::patch(format!("{}?fieldManager=berth", path(key)), STRATEGIC, &patch)
 }
 
-/// A ResourceClaim, as far as it says whose it is.
-#[derive(Deserialize)]
-struct Object {
-    metadata: Metadata,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Metadata {
-    uid: Str,
-    resource_version: Str,
-    #[serde(default)]
-    annotations: BTreeMap<String, String>,
-    #[serde(default)]
-    owner_references: Vec<Owner>,
-    #[serde(default)]
-    finalizers: Vec<Str>,
-}
-
-#[derive(Deserialize)]
-struct Owner {
-    uid: Str,
-    #[serde(default)]
-    controller: bool,
-}
-
-impl Object {
-    /// The claim, if it is for extended resources of the pod.
-    fn of_pod(answer: &Answer, pod: &Pod) -> Option<Self> {
-        let object: Self = serde_json::from_slice(&answer.body).ok()?;
-        let Metadata { annotations, owner_references, .. } = &object.metadata;
-        let is_extended = annotations.get(EXTENDED).is_some_and(|value| value == "true");
-        let is_own = owner_references.iter().any(|owner| owner.controller && owner.uid == pod.uid);
-        (is_extended && is_own).then_some(object)
-    }
-}
-
-impl Metadata {
-    fn has_finalizer(&self) -> bool {
-        self.finalizers.iter().any(|one| &**one == FINALIZER)
-    }
+/// What an answer says of the claim, if it is for extended resources of the pod.
+fn made_for(answer: &Answer, pod: &Pod) -> Option<Metadata> {
+    let Object { metadata, .. } = serde_json::from_slice(&answer.body).ok()?;
+    metadata.is_made_for(pod).then_some(metadata)
 }

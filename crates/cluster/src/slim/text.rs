@@ -197,7 +197,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Annotations<'a> {
 }
 
 /// The finalizer that keeps an allocated ResourceClaim from being removed.
-const DELETE_PROTECTION: &str = "resource.kubernetes.io/delete-protection";
+pub(crate) const DELETE_PROTECTION: &str = "resource.kubernetes.io/delete-protection";
 
 /// Which of the finalizers that are read an object has.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -31,8 +31,8 @@ pub use resource_claim::{
     ClaimAllocation, ClaimSource, ClaimWrite, DeviceCondition, DeviceStatus, ExtendedClaim, ExtendedRequests,
     PodResourceClaim, PodResourceClaims, RequestMapping, ResourceClaim,
 };
-pub(crate) use resources::OF_DEVICE_CLASS;
 pub use resources::{DeviceClass, Requests, is_extended_resource, is_scalar_resource};
+pub(crate) use resources::{OF_DEVICE_CLASS, is_native};
 pub use selector::{
     LabelSelector, Labels, LookUp, NodeSelector, NodeSelectorTerm, NodeTest, NodeTestOperator, PreferredTerm,
     Requirement, RequirementOperator,

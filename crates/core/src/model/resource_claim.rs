@@ -1,6 +1,6 @@
 //! ResourceClaims, and how pods name them.
 
-use super::{ClaimKey, Footprint, Str};
+use super::{ClaimKey, Footprint, Pod, Str};
 use berth_devices::model::{AllocationResult, ResourceClaim as ClaimSpec};
 use std::sync::Arc;
 
@@ -140,6 +140,13 @@ pub struct ExtendedClaim {
     pub spec: ClaimSpec,
     /// `requestMappings` of the pod's `status.extendedResourceClaimStatus`.
     pub mappings: Vec<RequestMapping>,
+}
+
+impl ExtendedClaim {
+    /// How the name begins of a claim for this pod: its `generateName`, of at most so many characters.
+    pub fn generate_name(pod: &Pod, longest: usize) -> String {
+        format!("{}-extended-resources-", pod.key.name).chars().take(longest).collect()
+    }
 }
 
 /// Which request of the claim provides an extended resource to a container.

@@ -47,13 +47,17 @@ impl Requests {
     }
 }
 
+/// Whether the resource `name` is Kubernetes' own: `IsNativeResource` in `pkg/apis/core/v1/helper/helpers.go`.
+pub(crate) fn is_native(name: &str) -> bool {
+    !name.contains('/') || name.contains("kubernetes.io/")
+}
+
 /// Whether upstream counts the resource `name` as a scalar: extended, huge page, `kubernetes.io/` or attachable volume.
 ///
 /// Other unprefixed names (`storage`, say) count for nothing in scheduling.
 /// After `pkg/apis/core/v1/helper/helpers.go` and `pkg/scheduler/util/utils.go`.
 pub fn is_scalar_resource(name: &str) -> bool {
-    let native = !name.contains('/') || name.contains("kubernetes.io/");
-    if native {
+    if is_native(name) {
         name.starts_with("hugepages-") || name.contains("kubernetes.io/") || name.starts_with("attachable-volumes-")
     } else {
         !name.starts_with("requests.")
@@ -67,8 +71,7 @@ pub(crate) const OF_DEVICE_CLASS: &str = "deviceclass.resource.kubernetes.io/";
 ///
 /// After `IsDRAExtendedResourceName` in `pkg/scheduler/util/utils.go`.
 pub fn is_extended_resource(name: &str) -> bool {
-    let is_native = !name.contains('/') || name.contains("kubernetes.io/");
-    if is_native { name.starts_with(OF_DEVICE_CLASS) } else { !name.starts_with("requests.") }
+    if is_native(name) { name.starts_with(OF_DEVICE_CLASS) } else { !name.starts_with("requests.") }
 }
 
 /// A DeviceClass: which devices it means, and the extended resource that it stands for.

@@ -3,7 +3,9 @@ use super::taint_toleration::Tolerated;
 use super::verdict::Verdict;
 use super::work::work_of;
 use crate::ledger::{ImageId, Ledger, NodeTable, ScalarId};
-use crate::model::{NODE_LOOK_UP, NodeSelector, Plugin, PodShape, PreferredTerm, Requests, Str, Taint, TaintEffect};
+use crate::model::{
+    NODE_LOOK_UP, NodeSelector, Plugin, PodShape, PreferredTerm, Requests, Str, Taint, TaintEffect, is_native,
+};
 use crate::profile::{CompiledProfile, FitArgs, Score};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -232,7 +234,7 @@ pub(crate) fn image_worths(shape: &PodShape, ledger: &Ledger) -> ImageWorths {
 
 /// Whether the profile leaves the fit of the scalar `name` unchecked; extended resources only, as upstream.
 fn is_ignored(args: &FitArgs, name: &str) -> bool {
-    let extended = name.contains('/') && !name.contains("kubernetes.io/");
+    let extended = !is_native(name);
     let group = || name.split_once('/').map_or(name, |(prefix, _)| prefix);
     extended
         && (args.ignored_resources.iter().any(|r| &**r == name)

@@ -196,8 +196,8 @@ impl Worker {
         });
     }
 
-    /// Looks again at pods that need one of the ResourceClaims `changed`, or have one for `extended` resources: what kept them from being tried may have ended, or begun, and
-    /// those that were refused for their claims may try again. O(pods that wait).
+    /// Looks again at pods that need one of the ResourceClaims `changed`, and at those whose uid is in `extended`: what kept them from being
+    /// tried may have ended, or begun, and those that were refused for their claims may try again. O(pods that wait).
     fn follow_claims(
         &mut self,
         step: &mut Step<'_, impl LedgerAccess>,

@@ -23,7 +23,9 @@ impl Worker {
                     match outcome {
                         BindOutcome::Refused { .. } => unreserve(step, ticket.pod(), claims.as_deref()),
                         BindOutcome::Bound | BindOutcome::Unknown => {}
-                        _ => delete_made(step, ticket.pod(), claims.as_deref()),
+                        BindOutcome::PodDeleted | BindOutcome::BoundElsewhere { .. } => {
+                            delete_made(step, ticket.pod(), claims.as_deref());
+                        }
                     }
                     self.bind_ended(step, ticket, outcome);
                 }

@@ -347,10 +347,10 @@ impl Ledger {
 
     /// It has ended: what we had made before it began, and it has not shown, is gone.
     pub fn end_read_of_claims(&mut self) {
-        let reads = self.devices.reads;
-        let is_gone = |claim: &Claim| claim.unseen.is_some_and(|written_after| written_after < reads);
-        let mut gone: Vec<ClaimKey> = Vec::new();
-        gone.extend(self.devices.claims.iter().filter(|(_, claim)| is_gone(claim)).map(|(key, _)| key.clone()));
+        let DeviceTable { claims, extended, reads, .. } = &self.devices;
+        let unseen = |key: &ClaimKey| claims.get(key).and_then(|claim| claim.unseen);
+        let is_gone = |key: &&ClaimKey| unseen(key).is_some_and(|written_after| written_after < *reads);
+        let mut gone: Vec<ClaimKey> = extended.all().filter(is_gone).cloned().collect();
         gone.sort_unstable();
         for key in gone {
             self.change_claim(&key, |claims| claims.delete(&key));
@@ -384,8 +384,7 @@ fn made_for(pod: &Pod, ExtendedPlan { claim, allocation }: &ExtendedPlan, versio
     const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
     /// The longest beginning that API servers keep of such names.
     const LONGEST: usize = 58;
-    let mut name = format!("{}-extended-resources-", pod.key.name);
-    name.truncate(LONGEST);
+    let mut name = ExtendedClaim::generate_name(pod, LONGEST);
     let mut bits = BuildHasherDefault::<DefaultHasher>::default().hash_one((&*pod.uid, version, "extended"));
     for _ in 0..5 {
         name.push(char::from(LETTERS[(bits % LETTERS.len() as u64) as usize]));

@@ -16,6 +16,11 @@ impl ExtendedClaims {
         self.0.get(pod)?.iter().find(|key| *key.namespace == *namespace)
     }
 
+    /// In no order.
+    pub(super) fn all(&self) -> impl Iterator<Item = &ClaimKey> {
+        self.0.values().flatten()
+    }
+
     /// The claim was for one pod, and is for another.
     pub(super) fn change(&mut self, key: &ClaimKey, before: Option<&Str>, now: Option<&Str>) {
         if before == now {

@@ -1,7 +1,8 @@
 use crate::ledger::{NodeId, NodeTable};
 use crate::model::Str;
 use berth_devices::Slices;
-use berth_devices::model::PoolId;
+use berth_devices::model::{PoolId, ResourceSlice};
+use std::sync::Arc;
 
 /// At which version what devices offer on a node has changed last: what was found there before is not known any more. Of nodes that are
 /// not there nothing is kept: what was found on rows is forgotten when a node is added.
@@ -13,6 +14,10 @@ pub(super) struct Offers {
     on_node: Vec<u64>,
     everywhere: u64,
 }
+
+/// Slices of a pool whose nodes are told apart. Each slice that comes is looked at with all others of its pool; drivers publish some for
+/// each node.
+const SLICES_FOLLOWED: usize = 128;
 
 impl Offers {
     pub(super) fn on(&self, node: NodeId) -> u64 {
@@ -32,12 +37,24 @@ impl Offers {
         pools: impl Iterator<Item = (&'a Str, &'a Str)>,
     ) {
         self.version += 1;
-        for (driver, pool) in pools {
-            for slice in slices.of_pool(&PoolId { driver: driver.clone(), pool: pool.clone() }) {
-                match Slices::only_node(slice) {
-                    Some(node) => self.change_on(nodes.find(node)),
-                    None => self.everywhere = self.version,
-                }
+        let mut last = None;
+        for pool in pools {
+            // The devices of a claim mostly come from one pool.
+            if last.replace(pool) != Some(pool) {
+                self.change_pool(nodes, slices.of_pool(&PoolId { driver: pool.0.clone(), pool: pool.1.clone() }));
+            }
+        }
+    }
+
+    fn change_pool(&mut self, nodes: &NodeTable, slices: &[Arc<ResourceSlice>]) {
+        if slices.len() > SLICES_FOLLOWED {
+            self.everywhere = self.version;
+            return;
+        }
+        for slice in slices {
+            match Slices::only_node(slice) {
+                Some(node) => self.change_on(nodes.find(node)),
+                None => self.everywhere = self.version,
             }
         }
     }

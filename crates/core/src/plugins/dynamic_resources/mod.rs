@@ -111,9 +111,7 @@ impl<'t> State<'t> {
     pub(crate) fn judge(&self, cx: PluginContext<'_>, node: NodeId) -> u64 {
         match self.wants(cx, node) {
             Wants::Of(wants) if self.kept.borrow().found(cx.ledger, node, wants).is_none() => {
-                let (found, steps) = self.look(cx, node, wants);
-                self.kept.borrow_mut().keep(cx.ledger, node, wants, found);
-                steps
+                self.look_and_keep(cx, node, wants).1
             }
             Wants::Of(_) | Wants::Refused(_) => 0,
         }
@@ -127,9 +125,13 @@ impl<'t> State<'t> {
         if let Some(found) = self.kept.borrow().found(cx.ledger, node, wants) {
             return found.clone();
         }
-        let (found, _) = self.look(cx, node, wants);
+        self.look_and_keep(cx, node, wants).0
+    }
+
+    fn look_and_keep(&self, cx: PluginContext<'_>, node: NodeId, wants: u64) -> (Found, u64) {
+        let (found, steps) = self.look(cx, node, wants);
         self.kept.borrow_mut().keep(cx.ledger, node, wants, found.clone());
-        found
+        (found, steps)
     }
 
     fn look(&self, cx: PluginContext<'_>, node: NodeId, wants: u64) -> (Found, u64) {

@@ -139,15 +139,20 @@ impl Kit {
     }
 
     /// Takes a claim's devices back. If it has changed, it may be in nobody's way any more, or the next attempt judges it anew.
+    ///
+    /// A write that may still land is waited for: the pod's next job may find the claim reserved, which changes nothing and no version.
     pub(super) async fn deallocate(&self, request: &DeallocateRequest, progress: &dyn Progress) {
         let DeallocateRequest { pod, claim } = request;
         let call = deallocate_call(claim);
         let mut tries = self.link.tries(self.patience, progress, &claim.key.namespace);
+        let mut given_up = None;
         let result = loop {
             match tries.next(&call).await {
                 Ok(Ok(_)) => break WriteResult::Written,
                 Ok(Err(error)) if is_definite(&error) => {
                     if error.meaning == Meaning::ReadBack {
+                        // It has another version by now, at which none of these lands.
+                        given_up = None;
                         break WriteResult::Conflict;
                     }
                     if let Some(left_out) = NOT_DEALLOCATED.line() {
@@ -156,11 +161,15 @@ impl Kit {
                     }
                     break WriteResult::Failed;
                 }
+                Ok(Err(error)) if error.meaning == Meaning::Unknown => given_up = Some(Instant::now()),
                 Ok(Err(_)) => {}
                 Err(_) => break WriteResult::Failed,
             }
         };
         self.claim_status.count(result);
+        if let Some(given_up) = given_up.filter(|_| result == WriteResult::Failed) {
+            sleep_until(self.link.over(given_up)).await;
+        }
     }
 
     /// Takes one claim's reservation away, unless there is none.

@@ -233,7 +233,7 @@ impl Worker {
         match self.post_filter(step, attempt.ticket.pod(), &refused, &replies) {
             Ok((result, version)) => {
                 if let Some(claim) = refused.no_fit.idle_claim.clone() {
-                    step.effects.push(release(attempt.ticket.pod().clone(), claim));
+                    release(step, attempt.ticket.pod().clone(), claim);
                 }
                 self.refuse(step, attempt.ticket, Refused { version, ..refused }, result);
             }
@@ -434,10 +434,11 @@ impl Worker {
 }
 
 /// Frees what a claim that only this pod uses keeps it from.
-fn release(pod: Arc<Pod>, claim: IdleClaim) -> Effect {
-    if claim.is_extended {
+fn release(step: &mut Step<'_, impl LedgerAccess>, pod: Arc<Pod>, claim: IdleClaim) {
+    step.effects.push(if claim.is_extended {
         Effect::Unreserve(UnreserveRequest { pod, claims: Vec::new(), extended: Some(claim.key) })
     } else {
+        step.ledger.write(|ledger| ledger.deallocate_claim(&pod.uid, &claim));
         Effect::Deallocate(DeallocateRequest { pod, claim })
-    }
+    });
 }

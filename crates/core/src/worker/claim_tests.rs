@@ -5,7 +5,8 @@ use crate::io::{
     WrittenClaim,
 };
 use crate::ledger::{Ledger, PodState};
-use crate::model::{ClaimKey, ClaimSource, DeviceCondition, DeviceStatus, Pod, PodResourceClaim, ResourceClaim};
+use crate::model::{ClaimKey, ClaimSource, DeviceCondition, DeviceStatus, Node, Pod, PodResourceClaim, ResourceClaim};
+use crate::testing::node;
 use std::cell::RefCell;
 use std::time::Duration;
 
@@ -367,6 +368,27 @@ fn devices_that_failed_or_are_late_are_freed_and_others_taken() {
         bench.settle();
         assert_eq!(bench.asked(), [("p".to_owned(), vec!["c a/0".to_owned()])], "fails: {fails}");
     }
+}
+
+#[test]
+fn a_claim_that_is_being_deallocated_is_not_taken_for_reserved() {
+    let mut bench = Bench::new();
+    let cordoned = |is: bool| Node { unschedulable: is, ..node("b", 4_000, 8 << 30, 100) };
+    bench.seen(|ledger| {
+        ledger.apply_node(&cordoned(true));
+        ledger.apply_resource_claim(allocated(claim("c", 1), "b", "0", &["p"]));
+        ledger.apply_pod(wanting("p", &["c"]));
+    });
+    bench.settle();
+    assert_eq!(bench.deallocated, [key("c")]);
+    // Its node becomes usable before the claim is seen without devices.
+    bench.seen(|ledger| ledger.apply_node(&cordoned(false)));
+    bench.now += 20_000;
+    bench.settle();
+    assert_eq!((bench.asked(), bench.binds.len()), (vec![("p".to_owned(), vec!["c reserve".to_owned()])], 0));
+    // Somebody else kept it from being deallocated.
+    bench.wrote(all_written);
+    assert_eq!(&*bench.binds[0].1.node, "b");
 }
 
 #[test]

@@ -13,7 +13,7 @@
 //! the claim as it is seen.
 
 use super::{DeviceChange, DeviceTable};
-use crate::io::{ClaimsOutcome, WrittenClaim};
+use crate::io::{ClaimsOutcome, IdleClaim, WrittenClaim};
 use crate::ledger::keyed::KeyedMap;
 use crate::ledger::{Change, Ledger};
 use crate::model::{ClaimKey, ClaimWrite, ExtendedClaim, Pod, ResourceClaim, Str};
@@ -56,7 +56,8 @@ pub(super) struct Claim {
     /// What was written since, until a version is seen that is as new.
     written: Option<Arc<ResourceClaim>>,
     in_flight: Option<InFlight>,
-    /// The uids of pods whose reservations are being given back: they must reserve it anew, whatever is seen meanwhile.
+    /// The uids of pods whose reservations are being given back, with the allocation or without: they must reserve it anew, whatever is
+    /// seen meanwhile.
     giving_back: Vec<Str>,
     /// Whether its devices did not get ready in time: it is available nowhere until it is allocated anew.
     is_late: bool,
@@ -82,6 +83,12 @@ impl Claim {
     /// The pod whose extended resources it is for.
     pub(super) fn extends(&self) -> Option<&Str> {
         self.seen.controller.as_ref().filter(|_| self.seen.is_extended)
+    }
+
+    fn gives_back(&mut self, pod: &str) {
+        if !self.giving_back.iter().any(|own| **own == *pod) {
+            self.giving_back.push(pod.into());
+        }
     }
 
     /// The newest that is known.
@@ -159,7 +166,7 @@ impl ClaimsNow<'_> {
         if object.allocation.is_some() {
             claim.in_flight = None;
         }
-        if claim.written.as_ref().is_some_and(|own| is_as_new(&object.resource_version, &own.resource_version)) {
+        if is_as_new(&object.resource_version, &before.resource_version) {
             claim.written = None;
             claim.giving_back.retain(|pod| object.is_reserved_for(pod));
         }
@@ -251,9 +258,7 @@ impl ClaimsNow<'_> {
         let mut now = ResourceClaim::clone(claim.now());
         now.reserved_for.retain(|own| **own != *pod);
         claim.written = Some(Arc::new(now));
-        if !claim.giving_back.iter().any(|own| **own == *pod) {
-            claim.giving_back.push(pod.into());
-        }
+        claim.gives_back(pod);
         true
     }
 
@@ -360,6 +365,18 @@ impl Ledger {
     /// The devices of the claim did not get ready in time.
     pub fn devices_are_late(&mut self, key: &ClaimKey, uid: &str) {
         self.change_claim(key, |claims| claims.set_late(key, uid));
+    }
+
+    /// The claim is about to be deallocated, because it keeps the pod `uid` from nodes and nobody else uses it. What is seen stays in force;
+    /// an attempt of the pod that finds it reserved must not take that for granted.
+    pub fn deallocate_claim(&mut self, uid: &str, idle: &IdleClaim) {
+        self.change_claim(&idle.key, |claims| {
+            if let Some(claim) = claims.of(&idle.key, &idle.uid) {
+                claim.gives_back(uid);
+            }
+            // Nobody can use it who could not before.
+            false
+        });
     }
 
     /// The pod `uid` is not bound after all: it gives the reservations of its claims back. Returns those that it had.

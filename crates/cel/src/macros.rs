@@ -49,6 +49,10 @@ fn fold(tree: &Tree, name: &str, range: Id, args: &[Id]) -> Result<Option<Fold>,
         if var == second {
             return Err(CompileError::refused(format!("duplicate variable name: {var}")));
         }
+        if make == Make::Values {
+            // The macro itself puts values under their keys.
+            bound(tree, vars[0])?;
+        }
         Ok(Some(Fold { make, range, var, second: Some(second), filter, body }))
     };
     match (name, args) {

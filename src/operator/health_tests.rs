@@ -139,6 +139,7 @@ fn of_surroundings(scene: &Scene) -> Vec<Row> {
         row("events forbidden", &around(Around { denied: &events, ..scene.around() }), SERVES),
         row("binds forbidden", &around(Around { denied: &binds, ..scene.around() }), BROKEN),
         row("old definition", &around(Around { crd_lacks: &lacks, ..scene.around() }), SERVES),
+        row("contested device", &around(Around { contested: &scene.contested, ..scene.around() }), SERVES),
         row("stale", &around(Around { stale: Some("pods: silent for 200 s"), ..scene.around() }), SERVES),
         leaving,
         edited,

@@ -102,7 +102,11 @@ impl Told {
         if self.healthy == now.healthy {
             return None;
         }
-        let told = [SchedulingHealthy::AnotherSchedulerServes, SchedulingHealthy::PreemptionStorm];
+        let told = [
+            SchedulingHealthy::AnotherSchedulerServes,
+            SchedulingHealthy::DeviceAllocatedTwice,
+            SchedulingHealthy::PreemptionStorm,
+        ];
         let reason = told.into_iter().find(|reason| reason.as_str() == now.healthy)?;
         let message = &condition(status, ConditionType::SchedulingHealthy)?.message;
         Some(News::warning(reason.as_str(), "Scheduling", message))
@@ -220,11 +224,12 @@ mod tests {
 
     #[test]
     fn another_scheduler_and_a_storm_are_told_when_they_begin() {
-        use SchedulingHealthy::{AnotherSchedulerServes, Backlog, NotServing, PreemptionStorm};
+        use SchedulingHealthy::{AnotherSchedulerServes, Backlog, DeviceAllocatedTwice, NotServing, PreemptionStorm};
         let health = |reason| with(serving(1), reason, "why");
         let foreign = health(AnotherSchedulerServes);
         let all = [serving(1), foreign.clone(), foreign.clone(), health(NotServing), foreign, health(Backlog)];
         assert_eq!(told(&all), ["Accepted", "AnotherSchedulerServes"], "a restart in between is no news");
+        assert_eq!(told(&[serving(1), health(DeviceAllocatedTwice)]), ["Accepted", "DeviceAllocatedTwice"]);
         let all = [serving(1), health(PreemptionStorm), serving(1), health(PreemptionStorm)];
         assert_eq!(told(&all), ["Accepted", "PreemptionStorm", "PreemptionStorm"]);
     }

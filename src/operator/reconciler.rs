@@ -17,6 +17,7 @@ use berth_cluster::client::Fault;
 use berth_cluster::foreign::ForeignBinds;
 use berth_cluster::lease::Identity;
 use berth_cluster::revisions::Revisions;
+use berth_core::ledger::Ledger;
 use berth_core::model::{PodKey, Str};
 use berth_extender::Notice;
 use berth_runtime::WorkerView;
@@ -408,6 +409,7 @@ impl Reconciler {
         if last.is_none() && self.is_quiet(&workers, now) {
             return;
         }
+        let contested = self.cx.engine.read(Ledger::contested_devices);
         let holder = self.identity.to_string();
         let nobody = Incumbents::new();
         let around = Around {
@@ -416,6 +418,7 @@ impl Reconciler {
             denied: &denied,
             crd_lacks: &crd_lacks,
             stale: stale.as_deref(),
+            contested: &contested,
             orphans: &orphans,
             unstarted: &self.unstarted,
             routing: &routing,

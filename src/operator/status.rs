@@ -12,6 +12,7 @@ use super::rollout::{Phase, Rollout};
 use super::routes::{RouteFacts, Routing};
 use berth_api::conditions::{Accepted, Programmed, Ready, Reconciling, SchedulingHealthy, Stalled, set_condition};
 use berth_api::{self as api, SchedulerNameState, SchedulerNameStatus, SchedulerProfileStatus, WorkerStatus};
+use berth_core::ledger::ContestedDevice;
 use berth_core::model::Str;
 use berth_core::profile::{CompiledProfile, Mode, Sampling, ShareBy};
 use berth_core::worker::{Storm, WorkerSnapshot};
@@ -76,6 +77,8 @@ pub(super) struct Around<'a> {
     pub(super) crd_lacks: &'a [String],
     /// The watch that is behind, if one is.
     pub(super) stale: Option<&'a str>,
+    /// Devices that several claims hold.
+    pub(super) contested: &'a [ContestedDevice],
     pub(super) orphans: &'a [Orphans],
     /// The profiles whose worker could not be started, and why.
     pub(super) unstarted: &'a BTreeMap<Str, String>,
@@ -317,6 +320,9 @@ fn healthy(facts: &Facts<'_>, now: Timestamp) -> (SchedulingHealthy, String) {
         let text = "spec.nodes.selector matches no node: mend the selector, or label nodes";
         return (SchedulingHealthy::NoMatchingNodes, text.to_owned());
     }
+    if let Some(text) = contested(facts) {
+        return (SchedulingHealthy::DeviceAllocatedTwice, text);
+    }
     if let Some(storm) = &numbers.storm {
         return (SchedulingHealthy::PreemptionStorm, storm.clone());
     }
@@ -335,6 +341,25 @@ fn healthy(facts: &Facts<'_>, now: Timestamp) -> (SchedulingHealthy, String) {
     }
     (SchedulingHealthy::KeepingUp, "pods are placed as they come".to_owned())
 }
+
+/// What is said of a device that two claims hold, where a pod of the profile uses one of them.
+fn contested(facts: &Facts<'_>) -> Option<String> {
+    let own = &facts.serving?.compiled.scheduler_names;
+    let is_used = |device: &&ContestedDevice| device.scheduler_names.iter().any(|name| own.contains(name));
+    let device = facts.around.contested.iter().find(is_used)?;
+    let claims: Vec<String> = device.claims.iter().take(CLAIMS_NAMED).map(ToString::to_string).collect();
+    Some(format!(
+        "the claims {} hold device {} of pool {} of driver {}: another scheduler allocates from the same pool. Delete one of the \
+         claims with its pod, and let only one scheduler serve the pool",
+        claims.join(" and "),
+        device.device,
+        device.pool,
+        device.driver
+    ))
+}
+
+/// Claims with one device that a message names.
+const CLAIMS_NAMED: usize = 3;
 
 fn pods(n: i64) -> String {
     format!("{n} {}", if n == 1 { "pod" } else { "pods" })

@@ -8,7 +8,8 @@ use super::status::{Around, Facts, Numbers, WorkerFacts, status};
 use berth_api as api;
 use berth_api::SchedulerProfileStatus;
 use berth_api::conditions::{ConditionType, NamespacesRouted};
-use berth_core::model::Str;
+use berth_core::ledger::ContestedDevice;
+use berth_core::model::{ClaimKey, Str};
 use berth_core::profile::{CompiledProfile, Mode};
 use berth_profile::CompileError;
 use berth_runtime::Clock;
@@ -36,6 +37,7 @@ pub(super) struct Scene {
     pub(super) numbers: Numbers,
     pub(super) clock: Clock,
     pub(super) foreign: Sighting,
+    pub(super) contested: [ContestedDevice; 1],
     pub(super) extenders: ExtenderFacts,
     pub(super) route: RouteFacts,
 }
@@ -63,6 +65,13 @@ impl Scene {
             clock: Clock::start(),
             extenders: ExtenderFacts::default(),
             route: judge("a", false, None, &[], &ROUTING),
+            contested: [ContestedDevice {
+                driver: "gpu.example.com".into(),
+                pool: "n".into(),
+                device: "gpu-0".into(),
+                claims: ["a", "b"].map(|name| ClaimKey { namespace: "ns".into(), name: name.into() }).to_vec(),
+                scheduler_names: vec!["a".into()],
+            }],
             foreign: Sighting {
                 pod: berth_core::model::PodKey { namespace: "ns".into(), name: "p".into() },
                 node: "n1".into(),
@@ -78,6 +87,7 @@ impl Scene {
             denied: &[],
             crd_lacks: &[],
             stale: None,
+            contested: &[],
             orphans: &[],
             unstarted: &STARTED,
             routing: &ROUTING,
@@ -313,6 +323,25 @@ fn accepted_names_the_field_and_the_conflicting_profile() {
     let partly = Facts { grant: &conflict, ..scene.facts() };
     assert_eq!(reasons(&partly, &[T::Ready]), ["Ready=False/NotAccepted"]);
     assert!(message(&partly, T::Ready).contains("serving a meanwhile"), "{}", message(&partly, T::Ready));
+}
+
+#[test]
+fn a_device_of_two_claims_is_told_to_the_profiles_whose_pods_use_one_of_them() {
+    let scene = Scene::new();
+    let contested = Around { contested: &scene.contested, ..scene.around() };
+    let facts = Facts { around: contested, ..scene.facts() };
+    assert_eq!(
+        message(&facts, T::SchedulingHealthy),
+        "the claims ns/a and ns/b hold device gpu-0 of pool n of driver gpu.example.com: another scheduler allocates from the \
+         same pool. Delete one of the claims with its pod, and let only one scheduler serve the pool"
+    );
+    let of_others = || ContestedDevice { scheduler_names: vec!["other".into()], ..scene.contested[0].clone() };
+    let both = [of_others(), scene.contested[0].clone()];
+    let facts = Facts { around: Around { contested: &both, ..scene.around() }, ..scene.facts() };
+    assert_eq!(reasons(&facts, &[T::SchedulingHealthy]), ["SchedulingHealthy=False/DeviceAllocatedTwice"]);
+    let theirs = [of_others()];
+    let facts = Facts { around: Around { contested: &theirs, ..scene.around() }, ..scene.facts() };
+    assert_eq!(reasons(&facts, &[T::SchedulingHealthy]), ["SchedulingHealthy=True/KeepingUp"]);
 }
 
 #[test]

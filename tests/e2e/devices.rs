@@ -94,6 +94,18 @@ fn devices_are_allocated_and_reserved_before_the_pod_is_bound() {
     assert_eq!(world.bound("fourth"), "0");
     let late = api.get(&claims(&world, "late")).unwrap();
     assert_eq!(late["status"]["allocation"]["devices"]["results"][0]["device"], "gpu-0");
+
+    // Another scheduler gives the same device to a claim of its own, and no precondition stops it.
+    claim(&world, "theirs", None);
+    let same = json!({"status": {"allocation": late["status"]["allocation"]}});
+    api.patch(&format!("{}/status", claims(&world, "theirs")), Patch::Merge, &same).unwrap();
+    let (status, message) = world.reason("SchedulingHealthy", "DeviceAllocatedTwice");
+    let both =
+        format!("the claims {0}/late and {0}/theirs hold device gpu-0 of pool {1}", world.name, world.node_name("0"));
+    assert!(status == "False" && message.starts_with(&both), "{message}");
+    let freed = json!({"status": {"allocation": null}});
+    api.patch(&format!("{}/status", claims(&world, "theirs")), Patch::Merge, &freed).unwrap();
+    world.reason("SchedulingHealthy", "Idle");
 }
 
 #[test]

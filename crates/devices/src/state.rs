@@ -4,6 +4,7 @@ use crate::model::{AllocationResult, DeviceResult, PoolId, Str, named};
 use berth_cel::QualifiedName;
 use berth_quantity::Quantity;
 use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
 
 /// The devices that claims hold, after `allocateddevices.go`. Admin access holds nothing.
 ///
@@ -12,6 +13,8 @@ use rustc_hash::FxHashMap;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AllocatedState {
     pools: FxHashMap<PoolId, PoolUse>,
+    /// The devices that somebody holds alone and somebody else holds as well, by pool and name.
+    contested: BTreeSet<(PoolId, Str)>,
 }
 
 /// The devices of one pool that are allocated.
@@ -40,7 +43,11 @@ impl AllocatedState {
     pub fn allocate(&mut self, allocation: &AllocationResult) {
         for result in allocation.results.iter().filter(|result| !result.admin_access) {
             let pool = self.pools.entry(id_of(result)).or_default();
-            pool.devices.entry(result.device.clone()).or_default().add(result);
+            let device = pool.devices.entry(result.device.clone()).or_default();
+            device.add(result);
+            if device.is_contested() {
+                self.contested.insert((id_of(result), result.device.clone()));
+            }
         }
     }
 
@@ -50,7 +57,11 @@ impl AllocatedState {
             let id = id_of(result);
             let Some(pool) = self.pools.get_mut(&id) else { continue };
             let Some(device) = pool.devices.get_mut(&result.device) else { continue };
+            let was_contested = device.is_contested();
             device.remove(result);
+            if was_contested && !device.is_contested() {
+                self.contested.remove(&(id.clone(), result.device.clone()));
+            }
             if *device == DeviceUse::default() {
                 pool.devices.remove(&result.device);
             }
@@ -58,6 +69,11 @@ impl AllocatedState {
                 self.pools.remove(&id);
             }
         }
+    }
+
+    /// The devices that somebody holds alone and somebody else holds as well, which no scheduler decides that knows of both. Sorted.
+    pub fn contested(&self) -> impl Iterator<Item = &(PoolId, Str)> {
+        self.contested.iter()
     }
 
     pub fn pool(&self, id: &PoolId) -> Option<&PoolUse> {
@@ -80,6 +96,10 @@ impl DeviceUse {
     /// Whether somebody has the whole device, so that nobody else can have any of it.
     pub const fn is_dedicated(&self) -> bool {
         self.dedicated > 0
+    }
+
+    const fn is_contested(&self) -> bool {
+        self.dedicated > 1 || self.dedicated > 0 && !self.shares.is_empty()
     }
 
     /// Whether a share says what it consumes: then the counters of the device are paid for.
@@ -148,9 +168,11 @@ mod tests {
         let mut state = AllocatedState::default();
         let one = allocation(vec![result("d/p", "x")]);
         state.allocate(&one);
+        assert_eq!(state.contested().count(), 0);
         state.allocate(&one);
+        assert_eq!(state.contested().map(|(_, device)| &**device).collect::<Vec<_>>(), ["x"]);
         state.deallocate(&one);
-        assert!(use_of(&state, "x").unwrap().is_dedicated());
+        assert!(use_of(&state, "x").unwrap().is_dedicated() && state.contested().count() == 0);
         state.deallocate(&one);
         state.deallocate(&one);
         assert_eq!(state, AllocatedState::default());
@@ -168,6 +190,27 @@ mod tests {
         state.deallocate(&first);
         assert_eq!(use_of(&state, "x").unwrap().consumed(&memory), quantity("2Gi"));
         state.deallocate(&second);
+        assert_eq!(state, AllocatedState::default());
+    }
+
+    #[test]
+    fn who_has_a_part_of_what_another_has_alone_contests_it_and_parts_do_not() {
+        let mut state = AllocatedState::default();
+        let parts = [allocation(vec![share("x", "1", "1Gi")]), allocation(vec![share("x", "2", "1Gi")])];
+        for part in &parts {
+            state.allocate(part);
+        }
+        assert_eq!(state.contested().count(), 0);
+        let alone = allocation(vec![result("d/p", "x")]);
+        state.allocate(&alone);
+        assert_eq!(state.contested().count(), 1);
+        for part in &parts {
+            state.deallocate(part);
+        }
+        assert_eq!(state.contested().count(), 0);
+        state.allocate(&parts[0]);
+        state.deallocate(&alone);
+        state.deallocate(&parts[0]);
         assert_eq!(state, AllocatedState::default());
     }
 

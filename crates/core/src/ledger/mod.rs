@@ -47,7 +47,7 @@ mod workloads;
 
 pub use change::{Change, ChangeLog, LogGap, NodeAspects, VolumeChange};
 pub use commit::{BindOutcome, Committed, Conflict, Proposal};
-pub use devices::{ClaimPlan, DeviceChange, DeviceClasses, DeviceTable, ExtendedPlan};
+pub use devices::{ClaimPlan, ContestedDevice, DeviceChange, DeviceClasses, DeviceTable, ExtendedPlan};
 pub use evictions::{Evicting, EvictionProposal, PendingPreemption};
 pub use images::ImageId;
 pub use keyed::HashKey;

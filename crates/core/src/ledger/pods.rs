@@ -35,6 +35,13 @@ impl PodState {
         }
     }
 
+    pub fn scheduler_name(&self) -> &Str {
+        match self {
+            Self::Pending(pod) | Self::Assumed { pod, .. } => &pod.scheduler_name,
+            Self::Bound(placed) => &placed.scheduler_name,
+        }
+    }
+
     /// The pod as it is on its node; `None` while it is pending.
     pub fn placed(&self) -> Option<&Arc<PlacedPod>> {
         match self {

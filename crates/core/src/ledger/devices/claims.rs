@@ -69,9 +69,14 @@ pub(super) struct Claim {
 const NO_UID: &str = "";
 
 impl Claim {
-    fn seen(object: ResourceClaim) -> Self {
+    fn of(object: ResourceClaim) -> Self {
         let seen = Arc::new(object);
         Self { seen, written: None, in_flight: None, giving_back: Vec::new(), is_late: false, unseen: None }
+    }
+
+    /// The claim as it is seen, or what is known of one that is being made.
+    pub(super) fn seen(&self) -> &ResourceClaim {
+        &self.seen
     }
 
     /// Whether it is the claim of this object.
@@ -158,7 +163,7 @@ impl ClaimsNow<'_> {
     /// Whether this changes what is known.
     pub(super) fn see(&mut self, object: ResourceClaim) -> bool {
         let Some(claim) = self.0.get_mut(&object.key).filter(|claim| claim.is(&object)) else {
-            self.0.insert(object.key.clone(), Claim::seen(object));
+            self.0.insert(object.key.clone(), Claim::of(object));
             return true;
         };
         claim.unseen = None;
@@ -200,7 +205,7 @@ impl ClaimsNow<'_> {
             reserved_for: Vec::new(),
             devices: Vec::new(),
         };
-        self.0.entry(write.key.clone()).or_insert_with(|| Claim::seen(object));
+        self.0.entry(write.key.clone()).or_insert_with(|| Claim::of(object));
     }
 
     fn begin(&mut self, write: &ClaimWrite, pod: &Str) -> bool {

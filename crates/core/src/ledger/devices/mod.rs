@@ -3,6 +3,7 @@
 //!
 //! ```text
 //!  claims   what is seen of each claim, what was written since, and what is being written
+//!  contested which device two claims hold
 //!  classes  which extended resources DeviceClasses stand for
 //!  extended the claims that were made for extended resources
 //!  offers   when what devices offer on a node has changed
@@ -10,6 +11,7 @@
 
 mod claims;
 mod classes;
+mod contested;
 mod extended;
 mod offers;
 #[cfg(test)]
@@ -17,6 +19,7 @@ mod tests;
 
 pub use claims::{ClaimPlan, ExtendedPlan};
 pub use classes::DeviceClasses;
+pub use contested::ContestedDevice;
 
 use super::{Change, Ledger, NodeId, NodeTable, parts};
 use crate::ledger::keyed::{HashKey, KeyedMap};
@@ -51,6 +54,8 @@ pub enum DeviceChange {
 pub struct DeviceTable {
     claims: KeyedMap<ClaimKey, Claim>,
     slices: Slices,
+    /// Moves with every change of a slice.
+    slices_version: u64,
     /// Which devices the claims hold, with what is being written.
     allocated: AllocatedState,
     classes: DeviceClasses,
@@ -68,6 +73,7 @@ impl DeviceTable {
         Self {
             claims: key.map(),
             slices: Slices::default(),
+            slices_version: 0,
             allocated: AllocatedState::default(),
             classes: DeviceClasses::default(),
             specs: BTreeMap::new(),
@@ -96,6 +102,10 @@ impl DeviceTable {
 
     pub const fn slices(&self) -> &Slices {
         &self.slices
+    }
+
+    pub(crate) const fn slices_version(&self) -> u64 {
+        self.slices_version
     }
 
     pub const fn allocated(&self) -> &AllocatedState {
@@ -160,6 +170,7 @@ impl Ledger {
             let now = slice.id.clone();
             devices.note_offers_of(nodes, before.iter());
             devices.slices.apply(slice);
+            devices.slices_version += 1;
             devices.note_offers_of(nodes, [&now].into_iter());
             self.record(None, Change::Device(DeviceChange::Slice));
         }
@@ -169,6 +180,7 @@ impl Ledger {
         let pool = self.devices.slices.pool_of(name).cloned();
         self.devices.note_offers_of(&self.nodes, pool.iter());
         if self.devices.slices.delete(name) {
+            self.devices.slices_version += 1;
             self.record(None, Change::Device(DeviceChange::SliceDeleted));
         }
     }

@@ -130,3 +130,35 @@ fn what_changes_nothing_is_no_change() {
     ledger.apply_device_class(crate::device_testing::class("gpu", None));
     assert_eq!(ledger.version(), version);
 }
+
+#[test]
+fn two_claims_that_are_seen_with_one_device_are_named_with_the_schedulers_of_their_pods() {
+    let (mut ledger, pod) = start();
+    ledger.apply_pod(Pod { scheduler_name: "ours".into(), ..pod.clone() });
+    ledger.apply_pod(Pod { scheduler_name: "theirs".into(), node_name: Some("a".into()), ..wanting("q", &["d"]) });
+    let writes = assumed(&mut ledger, &pod);
+    ledger.apply_resource_claim(allocated(claim("d", 1), "a", "0", &["q", "gone"]));
+    assert_eq!(ledger.contested_devices(), [], "ours may still be refused");
+    ledger.claims_written(&pod.uid, &writes, &written("3"));
+    ledger.apply_resource_claim(ResourceClaim {
+        resource_version: "3".into(),
+        ..allocated(claim("c", 1), "a", "0", &["p"])
+    });
+    let contested = ledger.contested_devices().remove(0);
+    assert_eq!((&*contested.pool, &*contested.device), ("a", "0"));
+    assert_eq!(contested.claims, [key("c"), key("d")]);
+    assert_eq!(contested.scheduler_names, ["ours".into(), "theirs".into()]);
+    // A claim that has one device twice hides nothing.
+    let mut twice = ResourceClaim::clone(&allocated(claim("twice", 1), "a", "00", &[]));
+    let mut result = twice.allocation.as_deref().expect("allocated").clone();
+    result.result.results.push(result.result.results[0].clone());
+    twice.allocation = Some(Arc::new(result));
+    ledger.apply_resource_claim(twice);
+    ledger.apply_resource_claim(allocated(claim("e", 1), "b", "1", &[]));
+    ledger.apply_resource_claim(allocated(claim("f", 1), "b", "1", &[]));
+    let devices: Vec<Str> = ledger.contested_devices().into_iter().map(|contested| contested.device).collect();
+    assert_eq!(devices, ["0".into(), "1".into()]);
+    ledger.delete_resource_claim("default/d");
+    ledger.delete_resource_claim("default/f");
+    assert_eq!(ledger.contested_devices(), []);
+}

@@ -151,8 +151,6 @@ impl Kit {
                 Ok(Ok(_)) => break WriteResult::Written,
                 Ok(Err(error)) if is_definite(&error) => {
                     if error.meaning == Meaning::ReadBack {
-                        // It has another version by now, at which none of these lands.
-                        given_up = None;
                         break WriteResult::Conflict;
                     }
                     if let Some(left_out) = NOT_DEALLOCATED.line() {
@@ -167,6 +165,7 @@ impl Kit {
             }
         };
         self.claim_status.count(result);
+        // Once the claim has another version, none of these lands any more.
         if let Some(given_up) = given_up.filter(|_| result == WriteResult::Failed) {
             sleep_until(self.link.over(given_up)).await;
         }

@@ -3,7 +3,7 @@
 use crate::manifests::{self, PodSpec};
 use crate::report::{Row, Times, line};
 use crate::workloads::NO_ZONE;
-use crate::{Prepared, decode};
+use crate::{Prepared, RESOURCE, decode};
 use berth_core::cycle::{Decision, Scheduler};
 use berth_core::io::{BindOutcome, BindRequest, ClaimRequest, ClaimsOutcome, Effect, Input, WrittenClaim};
 use berth_core::ledger::{Ledger, LedgerAccess, PodState};
@@ -26,8 +26,6 @@ pub(crate) const ROWS: &[Row] = &[
     Row { name: "devices: a selector over 10,000, the first time", long: false, run: select },
     Row { name: "devices: 16 with constraints, 5,000 nodes of 32", long: false, run: |name| decide(name, &SIXTEEN) },
 ];
-
-const RESOURCE: &str = "example.com/gpu";
 
 struct Workload {
     nodes: usize,
@@ -220,8 +218,12 @@ fn rate(pods: usize, took: Duration) -> f64 {
 
 /// The best of three runs, and how far they lie apart.
 fn place(name: &str, workload: &Workload) {
-    let prepared = workload.prepared();
-    let runs = [(); 3].map(|()| rate(workload.pods, Run::of(&prepared).place_all()));
+    place_alone(name, &workload.prepared());
+}
+
+/// As [`place`], what is prepared.
+pub(crate) fn place_alone(name: &str, prepared: &Prepared) {
+    let runs = [(); 3].map(|()| rate(prepared.pods.len(), Run::of(prepared).place_all()));
     report(name, runs);
 }
 

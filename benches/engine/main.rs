@@ -20,6 +20,7 @@ mod held;
 mod isolation;
 mod manifests;
 mod memory;
+mod packing;
 mod place;
 mod preemption;
 mod profiles;
@@ -40,6 +41,9 @@ use scale_workloads::{LARGE, REAL_PODS};
 use std::sync::Arc;
 use std::time::Duration;
 use workloads::{WORKLOADS, Workload};
+
+/// The extended resource of rows about accelerators.
+const RESOURCE: &str = "example.com/gpu";
 
 /// A workload's objects, decoded once.
 struct Prepared {
@@ -81,7 +85,7 @@ impl Wanted {
 
 fn engine(c: &mut Criterion) {
     let wanted = Wanted::asked();
-    let families: [&[Row]; 8] = [
+    let families: [&[Row]; 9] = [
         preemption::ROWS,
         waiting::ROWS,
         churn::ROWS,
@@ -89,6 +93,7 @@ fn engine(c: &mut Criterion) {
         apply::ROWS,
         decode::ROWS,
         devices::ROWS,
+        packing::ROWS,
         profiles::ROWS,
     ];
     for row in families.into_iter().flatten().filter(|row| wanted.has(row.name, row.long)) {

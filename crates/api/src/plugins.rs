@@ -191,5 +191,9 @@ names! {
         LabelPreference,
         /// Of scheduler Policies, in no preset: avoids nodes whose annotation names the pod's controller.
         NodePreferAvoidPodsPriority,
+        /// Of Berth: prefers nodes without accelerators for pods that ask for none.
+        ScarceResourceAvoidance,
+        /// Of Berth: prefers the node where what is left of extended resources stays usable for the profile's recent pods.
+        Fragmentation,
     }
 }

@@ -48,7 +48,8 @@ pub enum Preset {
     /// The plugins and weights of kube-scheduler.
     #[default]
     Default,
-    /// Fills nodes up: NodeResourcesFit scores the most allocated node highest.
+    /// Fills nodes up: NodeResourcesFit scores the most allocated node highest, by all that the pod requests, and
+    /// nodes with accelerators come last for pods that ask for none.
     BinPack,
     /// Spreads pods: PodTopologySpread weighs most, and pods without constraints of their own get soft ones.
     Spread,

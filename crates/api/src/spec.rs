@@ -178,8 +178,8 @@ pub struct SchedulerProfileSpec {
     pub unknown_fields: UnknownFields,
 
     /// The plugins and weights to start from; filters, scores and pluginArgs are laid over them.
-    /// Default: as kube-scheduler. BinPack: fill nodes up. Spread: pods of one service or controller apart, over nodes
-    /// and zones. NoScoring: any node that fits will do.
+    /// Default: as kube-scheduler. BinPack: fill nodes up, accelerators first. Spread: pods of one service or
+    /// controller apart, over nodes and zones. NoScoring: any node that fits will do.
     #[serde(default)]
     pub preset: Preset,
 

@@ -65,6 +65,16 @@ pub const DEVICE_STEPS_PER_WORK: u64 = 2;
 pub const DEVICE_QUESTIONS_KEPT: usize = 8;
 pub const DEVICE_ROWS_KEPT: usize = 100_000;
 
+/// The recent mix of a profile's pods, for the score Fragmentation: the kinds that are compared with each row, those that are counted (some
+/// 100 bytes each, a kilobyte where a pod names dozens of resources), and after how many pods all rows are judged anew, which takes some 200 ns a row.
+pub const FRAGMENTATION_KINDS: usize = 32;
+pub const FRAGMENTATION_KINDS_COUNTED: usize = 512;
+pub const FRAGMENTATION_PODS: u64 = 1_024;
+
+/// Extended resources that the score counts, and kinds of pods of which it keeps what was found on rows, 8 bytes each.
+pub const FRAGMENTATION_RESOURCES: usize = 16;
+pub const FRAGMENTATION_ASKS_KEPT: usize = 16;
+
 /// What one selector may do for one device, as upstream's cost limit: what an API server takes stays far below it.
 pub const SELECTOR_STEPS: u64 = 1_000_000;
 

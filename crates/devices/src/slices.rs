@@ -35,6 +35,8 @@ pub struct Slices {
     pool_of: FxHashMap<Str, PoolId>,
     /// By node, the pools with slices for this node alone.
     local: FxHashMap<Str, Counts>,
+    /// By node, how many slices for this node alone have devices.
+    with_devices: FxHashMap<Str, usize>,
     /// Pools with slices that more than one node may use.
     shared: Counts,
 }
@@ -50,6 +52,11 @@ impl Slices {
         self.pool_of.get(slice)
     }
 
+    /// Whether some slice for this node alone has devices.
+    pub fn are_on(&self, node: &str) -> bool {
+        self.with_devices.contains_key(node)
+    }
+
     pub fn pool_count(&self) -> usize {
         self.pools.len()
     }
@@ -58,6 +65,9 @@ impl Slices {
     pub fn apply(&mut self, slice: ResourceSlice) {
         self.delete(&slice.name);
         *self.count(&slice).entry(slice.id.clone()).or_default() += 1;
+        if let Some(node) = Self::only_node(&slice).filter(|_| !slice.devices.is_empty()) {
+            *self.with_devices.entry(node.clone()).or_default() += 1;
+        }
         self.pool_of.insert(slice.name.clone(), slice.id.clone());
         let pool = self.pools.entry(slice.id.clone()).or_default();
         let at = pool.slices.partition_point(|other| other.name < slice.name);
@@ -80,6 +90,14 @@ impl Slices {
             *count -= 1;
             if *count == 0 {
                 counts.remove(&id);
+            }
+        }
+        if let Some(node) = Self::only_node(&slice).filter(|_| !slice.devices.is_empty())
+            && let Some(count) = self.with_devices.get_mut(node)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.with_devices.remove(node);
             }
         }
         if let Some(node) = Self::only_node(&slice)

@@ -31,6 +31,7 @@ fn scores_are_laid_over_the_preset_and_stand_in_upstreams_order() {
                 (Score::NodeResourcesFit, 5),
                 (Score::InterPodAffinity, 2),
                 (Score::ImageLocality, 2),
+                (Score::ScarceResourceAvoidance, 10),
             ],
         ),
         (
@@ -41,6 +42,7 @@ fn scores_are_laid_over_the_preset_and_stand_in_upstreams_order() {
                 (Score::NodeResourcesFit, 5),
                 (Score::PodTopologySpread, 1),
                 (Score::InterPodAffinity, 2),
+                (Score::ScarceResourceAvoidance, 10),
             ],
         ),
         (r#"{"preset": "NoScoring"}"#, &[]),
@@ -111,6 +113,15 @@ fn settings_that_are_not_plugins_are_resolved() {
 }
 
 #[test]
+fn a_strategy_of_its_own_weighs_scalars_only_if_it_says_so() {
+    let weight = |spec: &str| compiled(spec).fit.scalar_weight;
+    let of = |args: &str| weight(&format!(r#"{{"preset": "BinPack", "pluginArgs": {{"nodeResourcesFit": {args}}}}}"#));
+    assert_eq!((weight("{}"), of("{}")), (None, Some(10)));
+    assert_eq!(of(r#"{"strategy": {"type": "MostAllocated"}}"#), None);
+    assert_eq!(of(r#"{"strategy": {"type": "LeastAllocated", "scalarWeight": 3}}"#), Some(3));
+}
+
+#[test]
 fn a_dry_run_names_the_schedulers_that_it_is_compared_with() {
     let profile = compiled(r#"{"mode": "DryRun", "shadow": {"schedulerNames": ["z", "default-scheduler"]}}"#);
     assert_eq!(profile.mode, Mode::DryRun);
@@ -124,7 +135,7 @@ fn an_empty_node_selector_is_all_nodes() {
 }
 
 /// Each bad spec with the reason, the field and a word of the message or fix.
-const REFUSED: [(&str, Accepted, &str, &str); 47] = [
+const REFUSED: [(&str, Accepted, &str, &str); 48] = [
     // These pass the API server's schema: only here are they found.
     (
         r#"{"nodes": {"selector": {"matchLabels": {"example..com/pool": "a"}}}}"#,
@@ -253,6 +264,12 @@ const REFUSED: [(&str, Accepted, &str, &str); 47] = [
         r#"{"pluginArgs": {"nodeResourcesFit": {"strategy": {"type": "MostAllocated", "resources": [{"name": "cpu", "weight": 101}]}}}}"#,
         Accepted::InvalidArgs,
         "resources[0].weight",
+        "1 to 100",
+    ),
+    (
+        r#"{"pluginArgs": {"nodeResourcesFit": {"strategy": {"type": "MostAllocated", "scalarWeight": 101}}}}"#,
+        Accepted::InvalidArgs,
+        "spec.pluginArgs.nodeResourcesFit.strategy.scalarWeight",
         "1 to 100",
     ),
     (

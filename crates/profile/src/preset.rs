@@ -1,14 +1,20 @@
 use berth_api::Preset;
 use berth_core::profile::{CompiledProfile, FitStrategy, Score, SpreadDefaults};
 
-/// Weights of the BinPack preset: NodeResourcesFit well above what pulls pods apart.
-const BIN_PACK_WEIGHTS: [(Score, i64); 5] = [
+/// Weights of the BinPack preset: NodeResourcesFit well above what pulls pods apart, and ScarceResourceAvoidance above both, so that a pod
+/// rather begins an empty node than takes room beside accelerators that it does not ask for.
+const BIN_PACK_WEIGHTS: [(Score, i64); 6] = [
     (Score::TaintToleration, 3),
     (Score::NodeAffinity, 2),
     (Score::NodeResourcesFit, 5),
     (Score::PodTopologySpread, 1),
     (Score::InterPodAffinity, 2),
+    (Score::ScarceResourceAvoidance, 10),
 ];
+
+/// In the BinPack preset, of each scalar resource that a pod asks for; cpu and memory have 1. What runs out first on nodes with
+/// accelerators are the accelerators.
+const BIN_PACK_SCALAR_WEIGHT: i64 = 10;
 
 /// Weight of PodTopologySpread in the Spread preset: above every other.
 const SPREAD_WEIGHT: i64 = 5;
@@ -23,6 +29,7 @@ pub(super) fn base(preset: Preset, name: &str) -> CompiledProfile {
         Preset::Default => {}
         Preset::BinPack => {
             profile.fit.strategy = FitStrategy::MostAllocated;
+            profile.fit.scalar_weight = Some(BIN_PACK_SCALAR_WEIGHT);
             profile.scores = BIN_PACK_WEIGHTS.to_vec();
         }
         Preset::Spread => {

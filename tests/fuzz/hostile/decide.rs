@@ -82,13 +82,14 @@ pub(super) fn run(cluster: &Cluster, figures: &mut Figures) {
 }
 
 fn profile(preset: u8) -> Arc<CompiledProfile> {
-    let preset = match preset {
-        0..=159 => "Default",
-        160..=191 => "BinPack",
-        192..=223 => "Spread",
-        _ => "NoScoring",
+    let spec = match preset {
+        0..=159 => json!({"preset": "Default"}),
+        160..=175 => json!({"preset": "BinPack"}),
+        176..=191 => json!({"preset": "BinPack", "scores": [{"name": "Fragmentation"}]}),
+        192..=223 => json!({"preset": "Spread"}),
+        _ => json!({"preset": "NoScoring"}),
     };
-    let spec: SchedulerProfileSpec = serde_json::from_value(json!({"preset": preset})).unwrap();
+    let spec: SchedulerProfileSpec = serde_json::from_value(spec).unwrap();
     Arc::new(berth_profile::compile(SCHEDULER, &spec).unwrap())
 }
 

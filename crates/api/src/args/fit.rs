@@ -47,6 +47,11 @@ pub struct ScoringStrategy {
     #[schemars(length(max = 32))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub resources: Vec<ResourceWeight>,
+    /// How much each scalar resource (extended resources, huge pages) counts that a pod requests and resources does not
+    /// name, 1 to 100; requested ephemeral-storage counts 1 then. Absent: they do not count, as in kube-scheduler.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 100))]
+    pub scalar_weight: Option<i32>,
     /// The score at points of utilization, for RequestedToCapacityRatio; linear in between, constant outside.
     /// Utilization must rise strictly from point to point.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -73,6 +73,11 @@ fn fit(subject: &Subject<'_>, losses: &mut Losses) -> Option<Value> {
         ignored_resources: own.iter().map(|name| name.as_str().into()).collect(),
         ..subject.compiled.fit.clone()
     };
+    if args.scalar_weight.is_some() {
+        let what =
+            "kube-scheduler counts only the resources that are listed: others that a pod requests have no weight";
+        losses.lost(subject.name, "spec.pluginArgs.nodeResourcesFit.strategy.scalarWeight", what);
+    }
     let default = FitArgs::default();
     let mut written = json!({});
     if !own.is_empty() {

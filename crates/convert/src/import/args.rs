@@ -133,7 +133,7 @@ fn fit(args: &Node<'_>, out: &mut Draft) -> Result<api::NodeResourcesFitArgs, Im
             Some(ratio) => shape(&ratio.fields(&["shape"])?.list("shape")?)?,
             None => Vec::new(),
         };
-        read.strategy = Some(api::ScoringStrategy { kind, resources, shape });
+        read.strategy = Some(api::ScoringStrategy { kind, resources, scalar_weight: None, shape });
         let shape_field = format!("{}.requestedToCapacityRatio.shape", strategy.path());
         out.origins.add_silently(format!("{FIELD}.strategy.shape"), shape_field);
         out.origins.add_silently(format!("{FIELD}.strategy"), strategy.path());

@@ -165,6 +165,7 @@ fn from_provider(provider: Option<&Node<'_>>, mut draft: Draft) -> Result<Import
         // It differed from the default in the one score.
         let fit = draft.spec.plugin_args.node_resources_fit.get_or_insert_default();
         fit.strategy = Some(ScoringStrategy {
+            scalar_weight: None,
             kind: ScoringStrategyType::MostAllocated,
             resources: Vec::new(),
             shape: Vec::new(),

@@ -109,7 +109,7 @@ impl Scheduler {
         self.evaluations.fold(&self.profile);
         self.profile = profile;
         self.classes.clear();
-        self.tables = Tables::default();
+        self.tables.clear();
         self.order_version = u64::MAX;
     }
 
@@ -155,7 +155,7 @@ impl Scheduler {
     /// Gives back what makes the next decision cheap: it is the same without.
     pub fn shed(&mut self) {
         self.classes.clear();
-        self.tables = Tables::default();
+        self.tables.clear();
         self.feasible = Vec::new();
         self.scorer = Scorer::default();
     }
@@ -249,6 +249,7 @@ impl Scheduler {
             return Ok(Decision::NoNodes);
         }
         let cx = PluginContext { profile: &self.profile, ledger };
+        self.tables.count(&self.profile, pod);
         let class = self.classes.for_look(cx, &pod.shape, std::mem::take(&mut self.unfinished));
         let checks = prepare(cx, &mut self.tables, pod, &class.resolved, work, &mut plugins);
         self.laps.end_pre_filter(&mut watch, &mut plugins);

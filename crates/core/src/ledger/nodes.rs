@@ -160,6 +160,11 @@ impl NodeTable {
         self.scalars.find(name)
     }
 
+    /// Calls `each` with every extended resource that some node offers, in no order: its name, its column, and how many nodes offer it.
+    pub(crate) fn each_extended(&self, each: impl FnMut(&Str, ScalarId, usize)) {
+        self.scalars.each_extended(each);
+    }
+
     /// Calls `each` with the amount that `requests` name of each scalar resource that some node offers.
     pub(crate) fn each_scalar(&self, requests: &Requests, each: impl FnMut(ScalarId, i64)) {
         self.scalars.each_named(requests, each);
@@ -168,6 +173,11 @@ impl NodeTable {
     /// Moves when a scalar column is made or given back. Until then a [`ScalarId`] stands for its resource.
     pub fn scalars_version(&self) -> u64 {
         self.scalars.version()
+    }
+
+    /// Moves whenever some node offers other amounts of scalar resources.
+    pub(crate) fn scalar_offers_version(&self) -> u64 {
+        self.scalars.offers_version()
     }
 
     pub fn scalar_allocatable(&self, scalar: ScalarId, node: NodeId) -> i64 {

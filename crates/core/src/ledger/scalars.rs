@@ -1,7 +1,7 @@
 use super::order::NodeId;
 use super::placed::PodsOnNode;
 use crate::limits::{LARGEST_SUM, SCALAR_COLUMNS};
-use crate::model::{Requests, Str};
+use crate::model::{Requests, Str, is_native};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -40,6 +40,8 @@ pub(super) struct ScalarColumns {
     /// By row.
     offers: Vec<Offer>,
     version: u64,
+    /// Moves whenever what a row offers changes.
+    offers_version: u64,
     /// Whether some name on offer has no column since there are `SCALAR_COLUMNS`.
     short: bool,
 }
@@ -49,8 +51,20 @@ impl ScalarColumns {
         self.version
     }
 
+    pub(super) fn offers_version(&self) -> u64 {
+        self.offers_version
+    }
+
     pub(super) fn find(&self, name: &str) -> Option<ScalarId> {
         self.ids.get(name).copied()
+    }
+
+    /// Calls `each` with every extended resource that has a column, in no order, and how many nodes offer it.
+    pub(super) fn each_extended(&self, mut each: impl FnMut(&Str, ScalarId, usize)) {
+        #[allow(clippy::iter_over_hash_type, reason = "who needs an order sorts")]
+        for (name, id) in self.ids.iter().filter(|(name, _)| !is_native(name)) {
+            each(name, *id, self.columns[id.0 as usize].nodes as usize);
+        }
     }
 
     #[inline]
@@ -118,6 +132,7 @@ impl ScalarColumns {
         }
         let now: Offer = on_offer(offered).map(|(name, amount)| (name.clone(), amount)).collect();
         let before = std::mem::replace(&mut self.offers[node.index()], now);
+        self.offers_version += 1;
         let given_back = self.take_back(node, &before);
         let mut fresh = self.put(node);
         if given_back && self.short {

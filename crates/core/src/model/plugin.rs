@@ -12,6 +12,7 @@ macro_rules! plugins {
         not_plugins { $($other:ident)* }
         scores { $($score:ident: $weight:literal)* }
         policy_scores { $($policy_score:ident: $policy_weight:literal)* }
+        own_scores { $($own_score:ident: $own_weight:literal)* }
     ) => {
         /// A plugin that can refuse a node or a pod, in upstream's default order; those of the Policy era come last.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -51,12 +52,12 @@ macro_rules! plugins {
 
         /// A score (priority) that a profile may run.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub enum Score { $($score,)* $($policy_score,)* }
+        pub enum Score { $($score,)* $($policy_score,)* $($own_score,)* }
 
         impl Score {
-            /// Every score in upstream's order, those of the Policy era last.
-            pub const ALL: [Self; [$(Self::$score,)* $(Self::$policy_score,)*].len()] =
-                [$(Self::$score,)* $(Self::$policy_score,)*];
+            /// Every score in upstream's order; after them those of the Policy era, and those that only Berth has.
+            pub const ALL: [Self; [$(Self::$score,)* $(Self::$policy_score,)* $(Self::$own_score,)*].len()] =
+                [$(Self::$score,)* $(Self::$policy_score,)* $(Self::$own_score,)*];
 
             /// The scores of kube-scheduler's default profile with their weights.
             pub const DEFAULT: [(Self, i64); [$(Self::$score,)*].len()] = [$((Self::$score, $weight),)*];
@@ -66,6 +67,7 @@ macro_rules! plugins {
                 match self {
                     $(Self::$score => stringify!($score),)*
                     $(Self::$policy_score => stringify!($policy_score),)*
+                    $(Self::$own_score => stringify!($own_score),)*
                 }
             }
 
@@ -75,12 +77,18 @@ macro_rules! plugins {
                 match self {
                     $(Self::$score => $weight,)*
                     $(Self::$policy_score => $policy_weight,)*
+                    $(Self::$own_score => $own_weight,)*
                 }
             }
 
             /// Whether it exists only for imported Policies: no preset runs it.
             pub const fn is_legacy(self) -> bool {
                 matches!(self, $(Self::$policy_score)|*)
+            }
+
+            /// Whether kube-scheduler has never had it.
+            pub const fn is_own(self) -> bool {
+                matches!(self, $(Self::$own_score)|*)
             }
         }
     };
@@ -136,6 +144,10 @@ plugins! {
         LabelPreference: 1
         // Above all the others together.
         NodePreferAvoidPodsPriority: 10_000
+    }
+    own_scores {
+        ScarceResourceAvoidance: 5
+        Fragmentation: 5
     }
 }
 

@@ -12,6 +12,7 @@ mod cache;
 mod context;
 mod counts;
 pub(crate) mod dynamic_resources;
+mod fragmentation;
 pub(crate) mod helped;
 pub(crate) mod hints;
 mod image_locality;
@@ -25,6 +26,7 @@ mod node_volume_limits;
 mod overlay;
 pub(crate) mod pod_topology_spread;
 mod resolved_pod;
+mod scarce_resource_avoidance;
 mod selector_spread;
 mod service_affinity;
 pub(crate) mod taint_toleration;
@@ -166,12 +168,15 @@ pub(crate) fn fixed_score(score: Score, cx: PluginContext<'_>, pod: &ResolvedPod
     }
 }
 
-/// Counters that relational plugins keep between attempts, only to be faster: made from nothing they give the same answers.
+/// Counters that relational plugins keep between attempts, only to be faster: made from nothing they give the same answers. Of Fragmentation
+/// also which pods came lately, which [`Self::clear`] keeps.
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
     spread: pod_topology_spread::Tables,
     affinity: inter_pod_affinity::Tables,
     selector_spread: selector_spread::Tables,
+    fragmentation: fragmentation::Tables,
+    scarce: scarce_resource_avoidance::Tables,
     /// Not a table: part of one look.
     volumes: RefCell<volumes::kept::Kept>,
     /// As `volumes`.
@@ -197,6 +202,20 @@ impl Tables {
         self.spread.age();
         self.affinity.age();
         self.selector_spread.age();
+    }
+
+    /// Gives back all that only makes decisions cheap.
+    pub(crate) fn clear(&mut self) {
+        let mut fragmentation = std::mem::take(&mut self.fragmentation);
+        fragmentation.clear();
+        *self = Self { fragmentation, ..Self::default() };
+    }
+
+    /// A look at the pod begins: it is one of those that come.
+    pub(crate) fn count(&mut self, profile: &CompiledProfile, pod: &Pod) {
+        if profile.weight(Score::Fragmentation).is_some() {
+            self.fragmentation.count(pod);
+        }
     }
 
     /// PreFilter of the relational plugins, in upstream's order.
@@ -247,6 +266,11 @@ impl Tables {
             Score::InterPodAffinity => self.affinity.score(cx, pod, feasible, out, work)?,
             Score::SelectorSpread => self.selector_spread.score(cx, pod, feasible, out, work)?,
             Score::DynamicResources => self.score_claims(feasible, out),
+            Score::ScarceResourceAvoidance => {
+                let asks_for_devices = self.devices.borrow().is_asked();
+                self.scarce.score(cx, pod, asks_for_devices, feasible, out, work)?
+            }
+            Score::Fragmentation => self.fragmentation.score(cx, pod, feasible, out, work)?,
             _ => false,
         };
         match out.iter().find(|value| !(0..=MAX_NODE_SCORE).contains(*value)) {

@@ -8,7 +8,7 @@ use crate::model::{
 };
 use crate::profile::{CompiledProfile, FitArgs, Score};
 use smallvec::SmallVec;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// Which columns of the node table a score reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,13 +132,15 @@ impl ResolvedPod {
                 is_delegated: delegates && classes.of_resource(name).is_some(),
             })
             .collect();
-        let weighed = profile.fit.resources.iter().map(|r| (&r.name, r.weight));
+        let fit = &profile.fit;
+        let weighed = fit.resources.iter().map(|r| (&r.name, r.weight));
+        let unnamed = unnamed(fit, &shape.row.score_requests);
         let even = profile.balanced.iter().map(|name| (name, 1));
         Self {
             tolerates_cordon,
             tolerated: Tolerated::new(&shape.row.tolerations),
             scalars,
-            fit_resources: scored(weighed, &shape.row.score_requests, nodes),
+            fit_resources: scored(weighed.chain(unnamed), &shape.row.score_requests, nodes),
             balanced_resources: scored(even, requests, nodes),
             // Counts resources that no node has, too.
             balances: profile.balanced.iter().any(|name| amount(requests, name) != 0),
@@ -163,9 +165,12 @@ impl ResolvedPod {
             Score::NodeResourcesBalancedAllocation => self.balances,
             Score::LabelPreference => !profile.legacy.label_preferences.is_empty(),
             // The relational scores decide by themselves.
-            Score::PodTopologySpread | Score::InterPodAffinity | Score::SelectorSpread | Score::DynamicResources => {
-                false
-            }
+            Score::PodTopologySpread
+            | Score::InterPodAffinity
+            | Score::SelectorSpread
+            | Score::DynamicResources
+            | Score::ScarceResourceAvoidance
+            | Score::Fragmentation => false,
             _ => true,
         }
     }
@@ -178,6 +183,16 @@ fn comparisons(profile: &CompiledProfile, shape: &PodShape) -> usize {
     let terms: usize = required.into_iter().flatten().map(NodeSelector::comparisons).sum();
     let wishes: usize = preferred.map(|PreferredTerm { term, .. }| term.comparisons()).sum();
     terms + wishes + shape.row.required_features.len() + NODE_LOOK_UP * shape.row.node_selector.len()
+}
+
+/// What the pod requests beside the resources that have a weight, where such resources count: with the weight that all of them have.
+fn unnamed<'a>(fit: &'a FitArgs, requests: &'a Requests) -> impl Iterator<Item = (&'a Str, i64)> {
+    static STORAGE: LazyLock<Str> = LazyLock::new(|| "ephemeral-storage".into());
+    let storage = (requests.ephemeral_storage > 0).then(|| (&*STORAGE, 1));
+    let scalars = requests.scalars.iter().filter(|(_, amount)| *amount > 0);
+    let of = move |weight: i64| scalars.clone().map(move |(name, _)| (name, weight)).chain(storage);
+    let all = fit.scalar_weight.into_iter().flat_map(of);
+    all.filter(|(name, _)| fit.resources.iter().all(|r| r.name != **name))
 }
 
 /// The resources of `weights` that count for a pod with `requests`: a scalar that it does not request is left out.
@@ -244,6 +259,34 @@ fn is_ignored(args: &FitArgs, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::ResourceWeight;
+    use crate::testing::{node, shape, with_row};
+
+    #[test]
+    fn what_a_pod_requests_beside_the_listed_resources_counts_if_scalars_have_a_weight() {
+        let mut ledger = Ledger::new();
+        let mut node = node("n", 4_000, 8 << 30, 110);
+        node.allocatable.set_scalar("example.com/gpu".into(), 8);
+        node.allocatable.set_scalar("example.com/nic".into(), 8);
+        ledger.apply_node(&node);
+        let shape = Arc::new(with_row(shape(), |row| {
+            row.score_requests.ephemeral_storage = 7;
+            for (name, amount) in [("example.com/gpu", 2), ("example.com/nic", 0), ("example.com/none", 1)] {
+                row.score_requests.set_scalar(name.into(), amount);
+            }
+        }));
+        let weights = |scalar_weight: Option<i64>, resources: &[&str]| {
+            let mut profile = CompiledProfile::default_preset("test");
+            profile.fit.scalar_weight = scalar_weight;
+            profile.fit.resources.extend(resources.iter().map(|r| ResourceWeight { name: (*r).into(), weight: 3 }));
+            let resolved = ResolvedPod::new(&profile, &ledger, &shape);
+            resolved.fit_resources.iter().map(|r| (r.request, r.weight)).collect::<Vec<_>>()
+        };
+        let always = [(100, 1), (200 << 20, 1)];
+        assert_eq!(weights(None, &[]), always);
+        assert_eq!(weights(Some(10), &[])[2..], [(2, 10), (7, 1)]);
+        assert_eq!(weights(Some(10), &["example.com/gpu", "ephemeral-storage"])[2..], [(2, 3), (7, 3)]);
+    }
 
     #[test]
     fn only_extended_resources_can_be_ignored() {

@@ -35,6 +35,9 @@ pub struct FitArgs {
     pub strategy: FitStrategy,
     /// At least one.
     pub resources: Vec<ResourceWeight>,
+    /// The weight (1 to 100) of each scalar resource that a pod requests and `resources` does not name; ephemeral storage that it requests
+    /// has weight 1 then. `None`: they do not count, as upstream.
+    pub scalar_weight: Option<i64>,
 }
 
 impl Default for FitArgs {
@@ -44,6 +47,7 @@ impl Default for FitArgs {
             ignored_resource_groups: Vec::new(),
             strategy: FitStrategy::LeastAllocated,
             resources: ["cpu", "memory"].map(|name| ResourceWeight { name: name.into(), weight: 1 }).to_vec(),
+            scalar_weight: None,
         }
     }
 }

@@ -28,6 +28,9 @@ pub(super) fn resources_fit(args: &api::NodeResourcesFitArgs, fit: &mut FitArgs)
             let message = "is read by type RequestedToCapacityRatio only";
             return Err(CompileError::args(format!("{FIT}.strategy.shape"), message, "remove shape, or change type"));
         }
+        let field = || format!("{FIT}.strategy.scalarWeight");
+        let weight = strategy.scalar_weight.map(|weight| number(weight, 1..=100, field(), "use 1 to 100"));
+        fit.scalar_weight = weight.transpose()?.map(i64::from);
         if !strategy.resources.is_empty() {
             fit.resources = weights(&strategy.resources, &format!("{FIT}.strategy.resources"))?;
         }

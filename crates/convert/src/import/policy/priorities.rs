@@ -177,6 +177,7 @@ fn ratio(argument: Option<&Node<'_>>, source: &str, out: &mut Draft) -> Result<(
         return Ok(());
     }
     let mut strategy = ScoringStrategy {
+        scalar_weight: None,
         kind: ScoringStrategyType::RequestedToCapacityRatio,
         resources: Vec::new(),
         shape: vec![ShapePoint { utilization: 0, score: 10 }, ShapePoint { utilization: 100, score: 0 }],

@@ -149,6 +149,11 @@ impl Kept {
         self.is_asked = false;
     }
 
+    /// Whether the pod that is looked at asks for devices.
+    pub(crate) const fn is_asked(&self) -> bool {
+        self.is_asked
+    }
+
     /// What was found on the row, unless its devices have changed since.
     pub(super) fn found(&self, ledger: &Ledger, node: NodeId, extended: u64) -> Option<&Found> {
         let row = self.questions.first()?.row(node)?;

@@ -418,10 +418,16 @@ spec: {schedulerNames: [web, shop], preemption: {policy: Never}}
         configuration["profiles"].as_array().unwrap().iter().map(|p| p["schedulerName"].as_str().unwrap()).collect();
     assert_eq!(names, ["packer", "shop", "web"]);
     let said = lines(&output);
-    assert!(
-        said.len() == 1 && said[0].contains("SchedulerProfile packer: spec.nodes.selector: becomes addedAffinity"),
-        "{said:#?}"
-    );
+    let of_packer = [
+        "spec.scores: kube-scheduler 1.36 has no ScarceResourceAvoidance",
+        "spec.nodes.selector: becomes addedAffinity",
+        "spec.pluginArgs.nodeResourcesFit.strategy.scalarWeight: kube-scheduler counts only",
+    ];
+    assert_eq!(said.len(), of_packer.len(), "{said:#?}");
+    for what in of_packer {
+        let line = format!("SchedulerProfile packer: {what}");
+        assert!(said.iter().any(|one| one.contains(&line)), "{line}: {said:#?}");
+    }
     assert!(text(&output.stdout).contains("# from SchedulerProfile web"), "{}", text(&output.stdout));
     let json = berth(&["convert", "--to", "kube-scheduler-configuration", "-f", &file, "-o", "json"]);
     let answer: Value = serde_json::from_slice(&json.stdout).unwrap();

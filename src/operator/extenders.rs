@@ -169,7 +169,7 @@ fn dependencies(engine: &Engine, profiles: &[(&Str, &ServedSpec)]) -> Option<BTr
 }
 
 /// Who looks after the profiles does not wait for the ledger: a worker that hangs may have it, and is to be reported.
-fn read_soon<R>(engine: &Engine, mut look: impl FnMut(&Ledger) -> R) -> Option<R> {
+pub(super) fn read_soon<R>(engine: &Engine, mut look: impl FnMut(&Ledger) -> R) -> Option<R> {
     (0..LOOKS).find_map(|looks| {
         if looks > 0 {
             std::hint::spin_loop();

@@ -3,7 +3,7 @@
 use super::announce;
 use super::claims::{Grant, Incumbents, grant};
 use super::context::Context;
-use super::extenders::Extenders;
+use super::extenders::{Extenders, read_soon};
 use super::observed_spec::{ObservedSpec, revived};
 use super::options::Options;
 use super::orphans::Orphans;
@@ -17,7 +17,7 @@ use berth_cluster::client::Fault;
 use berth_cluster::foreign::ForeignBinds;
 use berth_cluster::lease::Identity;
 use berth_cluster::revisions::Revisions;
-use berth_core::ledger::Ledger;
+use berth_core::ledger::{ContestedDevice, Ledger};
 use berth_core::model::{PodKey, Str};
 use berth_extender::Notice;
 use berth_runtime::WorkerView;
@@ -70,6 +70,8 @@ pub(super) struct Reconciler {
     /// Whether all profiles were read: before that, an older profile that claims the same name may be missing.
     listed: bool,
     warming: Option<String>,
+    /// Devices that several claims hold, when the ledger was to be had last.
+    contested: Vec<ContestedDevice>,
     /// Until then nothing is written while workers are about to start.
     quiet_until: Option<Instant>,
     writes: JoinSet<(Str, String, Written)>,
@@ -107,6 +109,7 @@ impl Reconciler {
             sweep: None,
             listed: false,
             warming: Some("pods and nodes are being read".to_owned()),
+            contested: Vec::new(),
             quiet_until: None,
             writes: JoinSet::new(),
             binders,
@@ -409,7 +412,7 @@ impl Reconciler {
         if last.is_none() && self.is_quiet(&workers, now) {
             return;
         }
-        let contested = self.cx.engine.read(Ledger::contested_devices);
+        self.look_for_contested_devices();
         let holder = self.identity.to_string();
         let nobody = Incumbents::new();
         let around = Around {
@@ -418,7 +421,7 @@ impl Reconciler {
             denied: &denied,
             crd_lacks: &crd_lacks,
             stale: stale.as_deref(),
-            contested: &contested,
+            contested: &self.contested,
             orphans: &orphans,
             unstarted: &self.unstarted,
             routing: &routing,
@@ -464,6 +467,13 @@ impl Reconciler {
     fn is_quiet(&self, workers: &BTreeMap<Str, WorkerView>, now: Instant) -> bool {
         let starts = self.warming.is_some() || workers.values().any(|view| view.snapshot.is_none());
         starts && self.quiet_until.is_some_and(|until| now < until)
+    }
+
+    /// A worker that hangs may have the ledger, and is to be reported: then what was found before stands.
+    fn look_for_contested_devices(&mut self) {
+        if let Some(now) = read_soon(&self.cx.engine, Ledger::contested_devices) {
+            self.contested = now;
+        }
     }
 
     /// Takes in how a write ended; one that was cut off is one of a process that ends.

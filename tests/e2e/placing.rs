@@ -36,8 +36,14 @@ fn a_profile_becomes_ready_and_its_columns_tell_how_it_goes() {
     assert_eq!(status["observedGeneration"], 1);
     assert_eq!(status["schedulerNames"], json!([{"name": "columns", "state": "Serving"}]));
     assert_eq!(status["effective"]["preset"], "BinPack");
-    let scores =
-        ["TaintToleration=3", "NodeAffinity=2", "NodeResourcesFit=5", "PodTopologySpread=1", "InterPodAffinity=2"];
+    let scores = [
+        "TaintToleration=3",
+        "NodeAffinity=2",
+        "NodeResourcesFit=5",
+        "PodTopologySpread=1",
+        "InterPodAffinity=2",
+        "ScarceResourceAvoidance=10",
+    ];
     assert_eq!(status["effective"]["scores"], json!(scores));
     assert_eq!(status["worker"]["state"], "Running");
     assert!(status["worker"]["holder"].as_str().unwrap().starts_with("berth-shared_"), "{status:#}");

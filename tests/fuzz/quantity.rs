@@ -3,7 +3,8 @@
 use crate::choices::Choices;
 use berth_core::model::Quantity;
 
-const LARGEST: u128 = i64::MAX as u128 * 1_000_000_000;
+/// With a binary suffix, and without.
+const LARGEST: [u128; 2] = [i64::MAX as u128 * 1_000_000_000, 10_u128.pow(38) - 1];
 const SUFFIXES: [(&str, i64, u32); 16] = [
     ("", 0, 0),
     ("n", -9, 0),
@@ -31,8 +32,7 @@ pub(crate) fn target(bytes: &[u8]) {
     if let (Some(a), Some(b)) = (read, compare(&other)) {
         let (x, y) = (Quantity::parse(&text).unwrap(), Quantity::parse(&other).unwrap());
         assert_eq!(x.cmp(&y), a.cmp(&b), "{text:?} and {other:?}");
-        let sum = (a + b).clamp(-(LARGEST as i128) * 2, LARGEST as i128 * 2);
-        assert_eq!((x + y).to_string(), shown(sum), "{text:?} + {other:?}");
+        assert_eq!((x + y).to_string(), shown(a.saturating_add(b)), "{text:?} + {other:?}");
     }
 }
 
@@ -81,7 +81,7 @@ fn draw(choices: &mut Choices<'_>) -> String {
     }
 }
 
-/// Billionths of a unit, rounded away from zero and cut at 2^63-1 units; none where the text is no quantity.
+/// Billionths of a unit, rounded away from zero and cut at 2^63-1 units, or at 10^29 without a binary suffix; none where the text is no quantity.
 fn reference(text: &str) -> Option<i128> {
     let (negative, rest) = match text.chars().next()? {
         '-' => (true, &text[1..]),
@@ -102,7 +102,8 @@ fn reference(text: &str) -> Option<i128> {
     for _ in 0..power_of_two {
         double(&mut digits);
     }
-    let size = shifted(&digits, i128::from(power_of_ten) + 9 - fraction as i128).min(LARGEST) as i128;
+    let largest = LARGEST[usize::from(power_of_two == 0)];
+    let size = shifted(&digits, i128::from(power_of_ten) + 9 - fraction as i128).min(largest) as i128;
     Some(if negative { -size } else { size })
 }
 
@@ -124,7 +125,7 @@ fn shifted(digits: &[u8], by: i128) -> u128 {
     if digits.is_empty() {
         return 0;
     }
-    if length > 30 {
+    if length > 38 {
         return u128::MAX;
     }
     let kept = length.clamp(0, digits.len() as i128) as usize;
@@ -140,7 +141,8 @@ fn ceil(nanos: i128, unit: i128) -> i64 {
 }
 
 fn shown(nanos: i128) -> String {
-    let (units, rest) = (nanos.abs() / 1_000_000_000, nanos.abs() % 1_000_000_000);
+    let size = nanos.unsigned_abs();
+    let (units, rest) = (size / 1_000_000_000, size % 1_000_000_000);
     let sign = if nanos < 0 { "-" } else { "" };
     let text = format!("{sign}{units}.{rest:09}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

@@ -66,7 +66,7 @@ pub const DEVICE_QUESTIONS_KEPT: usize = 8;
 pub const DEVICE_ROWS_KEPT: usize = 100_000;
 
 /// The recent mix of a profile's pods, for the score Fragmentation: the kinds that are compared with each row, those that are counted (some
-/// 100 bytes each, a kilobyte where a pod names dozens of resources), and after how many pods all rows are judged anew, which takes some 200 ns a row.
+/// 100 bytes each, a kilobyte where a pod names dozens of resources), and after how many pods the shares are told anew, and all rows judged.
 pub const FRAGMENTATION_KINDS: usize = 32;
 pub const FRAGMENTATION_KINDS_COUNTED: usize = 512;
 pub const FRAGMENTATION_PODS: u64 = 1_024;

@@ -31,7 +31,7 @@ impl Sets {
 pub(super) fn sets(subject: &Subject<'_>, losses: &mut Losses) -> Map<String, Value> {
     let compiled = &subject.compiled;
     let mut sets = Sets::default();
-    let scoring = compiled.scores.iter().any(|(score, _)| !score.is_legacy() && !score.is_own());
+    let scoring = compiled.scores.iter().any(|(score, _)| score.is_upstream());
     if !scoring {
         sets.disable("score", "*");
     }
@@ -43,7 +43,7 @@ pub(super) fn sets(subject: &Subject<'_>, losses: &mut Losses) -> Map<String, Va
     if !compiled.preemption.enabled {
         sets.disable("postFilter", "DefaultPreemption");
     }
-    without_counterpart(subject, losses);
+    lose_plugins(subject, losses);
     let mut written = Map::new();
     for (field, disabled, enabled) in sets.0 {
         let mut set = Map::new();
@@ -82,7 +82,7 @@ fn one(plugin: &Plugin, filters: Option<bool>, weight: Option<i64>, scoring: boo
 }
 
 /// Reports filters and scores that kube-scheduler has removed, or never had.
-fn without_counterpart(subject: &Subject<'_>, losses: &mut Losses) {
+fn lose_plugins(subject: &Subject<'_>, losses: &mut Losses) {
     let mut lose = |list: &str, at: Option<usize>, name: &str, any_more: &str| {
         let field = at.map_or_else(|| format!("spec.{list}"), |i| format!("spec.{list}[{i}]"));
         losses.lost(subject.name, field, format!("kube-scheduler 1.36 has no {name}{any_more}"));
@@ -91,7 +91,7 @@ fn without_counterpart(subject: &Subject<'_>, losses: &mut Losses) {
     for name in compiled.filters.iter().filter(|filter| filter.is_legacy()).map(berth_core::model::Plugin::name) {
         lose("filters", spec.filters.iter().position(|config| config.name.as_str() == name), name, " any more");
     }
-    for (score, _) in compiled.scores.iter().filter(|(score, _)| score.is_legacy() || score.is_own()) {
+    for (score, _) in compiled.scores.iter().filter(|(score, _)| !score.is_upstream()) {
         let name = score.name();
         let any_more = if score.is_legacy() { " any more" } else { "" };
         lose("scores", spec.scores.iter().position(|config| config.name.as_str() == name), name, any_more);

@@ -86,9 +86,9 @@ macro_rules! plugins {
                 matches!(self, $(Self::$policy_score)|*)
             }
 
-            /// Whether kube-scheduler has never had it.
-            pub const fn is_own(self) -> bool {
-                matches!(self, $(Self::$own_score)|*)
+            /// Whether today's kube-scheduler has it.
+            pub const fn is_upstream(self) -> bool {
+                matches!(self, $(Self::$score)|*)
             }
         }
     };

@@ -143,7 +143,7 @@ impl ResolvedPod {
             fit_resources: scored(weighed.chain(unnamed), &shape.row.score_requests, nodes),
             balanced_resources: scored(even, requests, nodes),
             // Counts resources that no node has, too.
-            balances: profile.balanced.iter().any(|name| amount(requests, name) != 0),
+            balances: profile.balanced.iter().any(|name| requests.amount(name) != 0),
             cost: work_of(comparisons(profile, &shape) + images.len()),
             images,
             scalars_version: nodes.scalars_version(),
@@ -204,7 +204,7 @@ fn scored<'a>(
     nodes: &NodeTable,
 ) -> SmallVec<[ScoredResource; 2]> {
     let resolve = |(name, weight): (&Str, i64)| {
-        let request = amount(requests, name);
+        let request = requests.amount(name);
         let resource = match &**name {
             "cpu" => Resource::Cpu,
             "memory" => Resource::Memory,
@@ -215,15 +215,6 @@ fn scored<'a>(
         Some(ScoredResource { resource, request, weight })
     };
     weights.filter_map(resolve).collect()
-}
-
-fn amount(requests: &Requests, name: &str) -> i64 {
-    match name {
-        "cpu" => requests.milli_cpu,
-        "memory" => requests.memory,
-        "ephemeral-storage" => requests.ephemeral_storage,
-        scalar => requests.scalar(scalar).unwrap_or(0),
-    }
 }
 
 fn tolerates_cordon(shape: &PodShape) -> bool {

@@ -52,13 +52,18 @@ fn counted(shapes: &[PodShape]) -> Tables {
     tables
 }
 
-#[test]
-fn a_pod_goes_where_what_is_left_can_be_used() {
+/// Two nodes of eight, on one of which one is taken, and pods that ask for eight and for one.
+fn whole_and_begun() -> (Ledger, Tables) {
     let mut ledger = Ledger::new();
     with_node(&mut ledger, "whole", 64_000, 8, 0);
     with_node(&mut ledger, "begun", 64_000, 8, 0);
     place(&mut ledger, "there", "begun", asking(1_000, 1, 0));
-    let mut tables = counted(&[asking(1_000, 8, 0), asking(1_000, 1, 0)]);
+    (ledger, counted(&[asking(1_000, 8, 0), asking(1_000, 1, 0)]))
+}
+
+#[test]
+fn a_pod_goes_where_what_is_left_can_be_used() {
+    let (ledger, mut tables) = whole_and_begun();
     let scores = scores(&mut tables, &ledger, asking(1_000, 1, 0)).expect("they differ");
     assert_eq!((scores["whole"], scores["begun"]), (0, 100), "eight at once fit on the whole node only");
 }
@@ -95,11 +100,7 @@ fn a_pod_counts_once_however_often_an_attempt_looks() {
 
 #[test]
 fn what_came_lately_is_known_when_the_rest_is_given_back() {
-    let mut ledger = Ledger::new();
-    with_node(&mut ledger, "whole", 64_000, 8, 0);
-    with_node(&mut ledger, "begun", 64_000, 8, 0);
-    place(&mut ledger, "there", "begun", asking(1_000, 1, 0));
-    let mut tables = counted(&[asking(1_000, 8, 0), asking(1_000, 1, 0)]);
+    let (ledger, mut tables) = whole_and_begun();
     let before = scores(&mut tables, &ledger, asking(1_000, 1, 0));
     tables.clear();
     assert_eq!(scores(&mut tables, &ledger, asking(1_000, 1, 0)), before);

@@ -2,7 +2,7 @@
 
 use crate::counters::{Counters, Numbering};
 use crate::model::{Device, PoolId, ResourceSlice};
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxBuildHasher, FxHashSet};
 use std::sync::Arc;
 
 #[derive(Debug, Clone)]
@@ -53,6 +53,10 @@ impl Pool {
         &self.counters
     }
 
+    pub(crate) fn slices(&self) -> &[Arc<ResourceSlice>] {
+        &self.slices
+    }
+
     /// Every device of the pool's slices, in the order of the search. Not all of them need be for the node.
     pub fn devices(&self) -> impl Iterator<Item = (&ResourceSlice, &Device)> {
         self.slices.iter().flat_map(|slice| slice.devices.iter().map(move |device| (&**slice, device)))
@@ -65,7 +69,8 @@ fn check(
     with_counters: &[Arc<ResourceSlice>],
     elsewhere: &[Arc<ResourceSlice>],
 ) -> Result<Counters, String> {
-    let mut names = FxHashSet::default();
+    let count = slices.iter().map(|slice| slice.devices.len()).sum();
+    let mut names = FxHashSet::with_capacity_and_hasher(count, FxBuildHasher);
     for device in slices.iter().flat_map(|slice| &slice.devices) {
         if !names.insert(&*device.name) {
             return Err(format!("duplicate device name {}", device.name));

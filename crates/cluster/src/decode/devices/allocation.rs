@@ -1,4 +1,4 @@
-use super::{amounts, configuration, each};
+use super::{configuration, each};
 use crate::decode::Decoder;
 use crate::slim::{
     AllocatedDevice, Allocation, Condition, DeviceConfiguration, DeviceResult as SlimResult, FieldError,
@@ -30,7 +30,7 @@ impl Decoder {
             binding_conditions: self.texts(&slim.binding_conditions),
             binding_failure_conditions: self.texts(&slim.binding_failure_conditions),
             share_id: slim.share_id.as_ref().map(|id| (&**id).into()),
-            consumed_capacity: amounts(&slim.consumed_capacity, "consumedCapacity")?,
+            consumed_capacity: self.amounts(&slim.consumed_capacity, "consumedCapacity")?,
         })
     }
 

@@ -1,4 +1,4 @@
-use super::{amounts, configuration, each, under};
+use super::{configuration, each, under};
 use crate::decode::{DecodeError, Decoder, bad, decode};
 use crate::slim::{
     CapacityRequirements, DeviceConstraint as SlimConstraint, DeviceRequest as SlimRequest, DeviceRequestDetails,
@@ -83,14 +83,29 @@ impl Decoder {
             allocation_mode,
             count: if is_unset { 1 } else { slim.count },
             tolerations: self.device_tolerations(&slim.tolerations),
-            capacity: capacity(&slim.capacity)?,
+            capacity: self.capacity_requests(&slim.capacity)?,
         })
+    }
+
+    fn capacity_requests(
+        &mut self,
+        slim: &CapacityRequirements<'_>,
+    ) -> Result<Vec<(QualifiedName, Quantity)>, FieldError> {
+        let count = slim.requests.len();
+        if count > CAPACITIES_PER_DEVICE_REQUEST {
+            let message = format!(
+                "{count} capacities, at most {CAPACITIES_PER_DEVICE_REQUEST} are read, so that no object takes up the memory of all; no \
+                 device has more: ask for those alone that the devices have"
+            );
+            return Err(bad("capacity.requests", message));
+        }
+        self.amounts(&slim.requests, "capacity.requests")
     }
 
     fn device_constraint(&mut self, slim: &SlimConstraint<'_>) -> DeviceConstraint {
         let attributes = match (&slim.match_attribute, &slim.distinct_attribute) {
-            (Some(name), _) => Attributes::Match(QualifiedName::parse(name)),
-            (None, Some(name)) => Attributes::Distinct(QualifiedName::parse(name)),
+            (Some(name), _) => Attributes::Match(self.qualified_name(name)),
+            (None, Some(name)) => Attributes::Distinct(self.qualified_name(name)),
             (None, None) => Attributes::Unknown,
         };
         DeviceConstraint { requests: self.texts(&slim.requests), attributes }
@@ -100,16 +115,4 @@ impl Decoder {
 /// The uid of the owner reference that is marked as the controller.
 fn controller(metadata: &SlimMeta<'_>) -> Option<Str> {
     metadata.owner_references.iter().find(|owner| owner.controller).map(|owner| (&*owner.uid).into())
-}
-
-fn capacity(slim: &CapacityRequirements<'_>) -> Result<Vec<(QualifiedName, Quantity)>, FieldError> {
-    let count = slim.requests.len();
-    if count > CAPACITIES_PER_DEVICE_REQUEST {
-        let message = format!(
-            "{count} capacities, at most {CAPACITIES_PER_DEVICE_REQUEST} are read, so that no object takes up the memory of all; no \
-             device has more: ask for those alone that the devices have"
-        );
-        return Err(bad("capacity.requests", message));
-    }
-    amounts(&slim.requests, "capacity.requests")
 }

@@ -4,7 +4,7 @@ use crate::slim::{
     CounterConsumption as SlimConsumption, Device as SlimDevice, DeviceAttribute, DeviceCapacity,
     DeviceTaint as SlimTaint, FieldError, RequestPolicy as SlimPolicy, ValidRange as SlimRange,
 };
-use berth_cel::{Attribute, QualifiedName};
+use berth_cel::Attribute;
 use berth_core::model::Quantity;
 use berth_devices::model::{
     CounterConsumption, Device, DeviceTaint, RequestPolicy, TaintEffect, ValidRange, sorted_by_name,
@@ -12,15 +12,16 @@ use berth_devices::model::{
 
 impl Decoder {
     pub(super) fn device(&mut self, slim: &SlimDevice<'_>) -> Result<Device, FieldError> {
-        let attributes = slim.attributes.iter().map(|(name, value)| (QualifiedName::parse(name), attribute(value)));
+        let attributes = slim.attributes.iter().map(|(name, value)| (self.qualified_name(name), self.attribute(value)));
+        let attributes = sorted_by_name(attributes.collect::<Vec<_>>());
         let capacity = sorted_by_name(each_value(&slim.capacity, "capacity", |name, given| {
-            Ok((QualifiedName::parse(name), total_and_policy(given)?))
+            Ok((self.qualified_name(name), total_and_policy(given)?))
         })?);
         let policies = if capacity.iter().any(|(_, (_, policy))| policy.is_some()) { capacity.len() } else { 0 };
         let nodes = self.node_selection(slim.node_name.as_ref(), slim.all_nodes, slim.node_selector.as_ref());
         Ok(Device {
             name: self.text(&slim.name),
-            attributes: sorted_by_name(attributes),
+            attributes,
             request_policies: capacity.iter().take(policies).map(|(_, (_, policy))| policy.clone()).collect(),
             capacity: capacity.into_iter().map(|(name, (total, _))| (name, total)).collect(),
             consumes_counters: each(&slim.consumes_counters, "consumesCounters", |slim| self.consumption(slim))?,
@@ -31,6 +32,22 @@ impl Decoder {
             binding_failure_conditions: self.texts(&slim.binding_failure_conditions),
             allow_multiple_allocations: slim.allow_multiple_allocations,
         })
+    }
+
+    /// In the order in which upstream looks at the fields. A version may be none: then it is the selectors that fail, as upstream. After
+    /// `getAttributeValue` in `staging/src/k8s.io/dynamic-resource-allocation/cel/compile.go`.
+    fn attribute(&mut self, slim: &DeviceAttribute<'_>) -> Attribute {
+        if let Some(number) = slim.int {
+            Attribute::Int(number)
+        } else if let Some(flag) = slim.flag {
+            Attribute::Bool(flag)
+        } else if let Some(text) = &slim.text {
+            Attribute::Text(self.text(text))
+        } else if let Some(version) = &slim.version {
+            Attribute::Version(self.text(version))
+        } else {
+            Attribute::Unknown
+        }
     }
 
     fn consumption(&mut self, slim: &SlimConsumption<'_>) -> Result<CounterConsumption, FieldError> {
@@ -45,22 +62,6 @@ impl Decoder {
             other => TaintEffect::Other(self.text(other)),
         };
         DeviceTaint { key: self.text(&slim.key), value: self.text(&slim.value), effect }
-    }
-}
-
-/// In the order in which upstream looks at the fields. A version may be none: then it is the selectors that fail, as upstream. After
-/// `getAttributeValue` in `staging/src/k8s.io/dynamic-resource-allocation/cel/compile.go`.
-fn attribute(slim: &DeviceAttribute<'_>) -> Attribute {
-    if let Some(number) = slim.int {
-        Attribute::Int(number)
-    } else if let Some(flag) = slim.flag {
-        Attribute::Bool(flag)
-    } else if let Some(text) = &slim.text {
-        Attribute::Text((&**text).into())
-    } else if let Some(version) = &slim.version {
-        Attribute::Version((&**version).into())
-    } else {
-        Attribute::Unknown
     }
 }
 

@@ -63,15 +63,6 @@ fn some_quantity(amount: Option<&Amount>, field: &str) -> Result<Option<Quantity
     amount.map(|amount| quantity(amount, field)).transpose()
 }
 
-/// The amounts of the map called `field`, sorted by name.
-fn amounts(map: &Pairs<'_, Amount>, field: &str) -> Result<Vec<(QualifiedName, Quantity)>, FieldError> {
-    let read = map.iter().map(|(name, amount)| match &amount.0 {
-        Ok(amount) => Ok((QualifiedName::parse(name), *amount)),
-        Err(error) => Err(bad(format!("{field}[{}]", &**name), error.to_string())),
-    });
-    read.collect::<Result<Vec<_>, _>>().map(sorted_by_name)
-}
-
 /// The entry without its requests and source, as JSON.
 fn configuration(entry: &DeviceConfiguration<'_>) -> Result<Str, FieldError> {
     let Some(opaque) = &entry.opaque else { return Ok("{}".into()) };
@@ -83,6 +74,19 @@ fn configuration(entry: &DeviceConfiguration<'_>) -> Result<Str, FieldError> {
 }
 
 impl Decoder {
+    fn qualified_name(&mut self, name: &str) -> QualifiedName {
+        QualifiedName::with(name, &mut |part| self.text(part))
+    }
+
+    /// The amounts of the map called `field`, sorted by name.
+    fn amounts(&mut self, map: &Pairs<'_, Amount>, field: &str) -> Result<Vec<(QualifiedName, Quantity)>, FieldError> {
+        let read = map.iter().map(|(name, amount)| match &amount.0 {
+            Ok(amount) => Ok((self.qualified_name(name), *amount)),
+            Err(error) => Err(bad(format!("{field}[{}]", &**name), error.to_string())),
+        });
+        read.collect::<Result<Vec<_>, _>>().map(sorted_by_name)
+    }
+
     fn device_selectors(&mut self, list: &[DeviceSelector<'_>]) -> Vec<Selector> {
         let expressions = list.iter().map(|selector| selector.cel.as_ref().map(|cel| self.text(&cel.expression)));
         expressions.map(|cel| Selector { cel }).collect()

@@ -14,7 +14,7 @@ mod trace;
 use berth_cluster::decode::Decoder;
 use berth_cluster::manifest::from_manifest;
 use berth_core::cycle::{Decision, Scheduler};
-use berth_core::ledger::{Ledger, PodState};
+use berth_core::ledger::{Ledger, Object, PodState};
 use berth_core::model::Pod;
 use berth_core::profile::CompiledProfile;
 use berth_simulate::Cluster;
@@ -24,7 +24,7 @@ use trace::{Asked, NODES, Pods};
 
 const RESOURCE: &str = "example.com/gpu";
 
-/// Accelerators that are asked for when a run ends, in percent of those that there are.
+/// What is asked for when a run ends, in percent of what there is.
 const ASKED_PERCENT: i64 = 130;
 
 /// The first table ends when so many percent of the pods that came have failed.
@@ -33,20 +33,35 @@ const FAILED_PERCENT: usize = 5;
 /// How many more pods ask for several accelerators than in the published trace, and what to call that.
 const MIXES: [(u32, &str); 2] = [(1, "the published pods"), (12, "12 times as many that ask for several accelerators")];
 
+/// How nodes offer accelerators, and pods ask for them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Offer {
+    /// By an extended resource. Who asks for a part of one gets one.
+    Whole,
+    /// By devices of a driver, of which several pods have a share each, with claims.
+    Shared,
+}
+
 /// What is compared: a name, and the spec of a profile.
-fn contestants() -> Vec<(&'static str, Value)> {
+fn contestants(offer: Offer) -> Vec<(&'static str, Value)> {
     let fit =
         |resources: Value| json!({"nodeResourcesFit": {"strategy": {"type": "MostAllocated", "resources": resources}}});
     let alone = json!([{"name": "NodeResourcesBalancedAllocation", "state": "Disabled"}]);
     let cpu_and_memory = json!([{"name": "cpu"}, {"name": "memory"}]);
+    let accelerators = json!([{"name": RESOURCE}]);
     let fragmentation = json!([{"name": "Fragmentation", "weight": 10}, {"name": "NodeResourcesFit", "weight": 1}]);
-    vec![
+    let mut all = vec![
         ("Default", json!({})),
         ("MostAllocated, cpu and memory", json!({"pluginArgs": fit(cpu_and_memory), "scores": alone})),
-        ("MostAllocated, accelerators", json!({"pluginArgs": fit(json!([{"name": RESOURCE}])), "scores": alone})),
+        ("MostAllocated, accelerators", json!({"pluginArgs": fit(accelerators), "scores": alone})),
         ("BinPack", json!({"preset": "BinPack"})),
         ("Fragmentation", json!({"preset": "BinPack", "scores": fragmentation})),
-    ]
+    ];
+    if offer == Offer::Shared {
+        // It sees no devices.
+        all.retain(|(name, _)| *name != "MostAllocated, accelerators");
+    }
+    all
 }
 
 /// What one run came to, in percent of all accelerators.
@@ -57,22 +72,26 @@ struct Outcome {
 
 fn main() {
     let seeds = std::env::args().skip_while(|arg| arg != "--seeds").nth(1).map_or(10, |n| n.parse().expect("a number"));
-    for (several, mix) in MIXES {
-        println!("{mix}, {seeds} seeds: accelerators allocated, in percent of all: mean (least to most)");
-        println!(
-            "{:32} {:>24} {:>24}",
-            "",
-            format!("{FAILED_PERCENT} % of pods failed"),
-            format!("{ASKED_PERCENT} % are asked for")
-        );
-        let sequences: Vec<Vec<(Arc<Pod>, i64)>> =
-            (0..seeds).map(|seed| sequence(Pods::seeded(seed, several))).collect();
-        for (name, spec) in contestants() {
-            let profile = compiled(&spec);
-            let outcomes: Vec<Outcome> = sequences.iter().map(|pods| run(&profile, pods)).collect();
-            let first = text(outcomes.iter().map(|outcome| outcome.when_the_first_fail));
-            let last = text(outcomes.iter().map(|outcome| outcome.when_too_much_is_asked));
-            println!("{name:32} {first:>24} {last:>24}");
+    for offer in [Offer::Whole, Offer::Shared] {
+        for (several, mix) in MIXES {
+            println!(
+                "{offer:?}, {mix}, {seeds} seeds: accelerators allocated, in percent of all: mean (least to most)"
+            );
+            println!(
+                "{:32} {:>24} {:>24}",
+                "",
+                format!("{FAILED_PERCENT} % of pods failed"),
+                format!("{ASKED_PERCENT} % are asked for")
+            );
+            let sequences: Vec<Vec<Coming>> =
+                (0..seeds).map(|seed| sequence(Pods::seeded(seed, several), offer)).collect();
+            for (name, spec) in contestants(offer) {
+                let profile = compiled(&spec);
+                let outcomes: Vec<Outcome> = sequences.iter().map(|pods| run(&profile, pods, offer)).collect();
+                let first = text(outcomes.iter().map(|outcome| outcome.when_the_first_fail));
+                let last = text(outcomes.iter().map(|outcome| outcome.when_too_much_is_asked));
+                println!("{name:32} {first:>24} {last:>24}");
+            }
         }
     }
 }
@@ -101,64 +120,108 @@ fn decode(manifests: impl Iterator<Item = Value>) -> Cluster {
     cluster
 }
 
-fn cluster() -> Cluster {
+fn cluster(offer: Offer) -> Cluster {
     let kinds = NODES.iter().flat_map(|&(cores, gibibytes, accelerators, count)| {
         std::iter::repeat_n((cores, gibibytes, accelerators), count)
     });
-    decode(kinds.enumerate().map(|(i, (cores, gibibytes, accelerators))| {
+    let class =
+        json!({"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}});
+    let nodes = kinds.enumerate().flat_map(|(i, (cores, gibibytes, accelerators))| {
         let name = format!("node-{i:04}");
         let mut allocatable = json!({"cpu": cores.to_string(), "memory": format!("{gibibytes}Gi"), "pods": "110"});
-        if accelerators > 0 {
+        let slice = (offer == Offer::Shared && accelerators > 0).then(|| slice(&name, accelerators));
+        if offer == Offer::Whole && accelerators > 0 {
             allocatable[RESOURCE] = json!(accelerators.to_string());
         }
-        json!({
+        let node = json!({
             "apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "uid": name},
             "status": {"allocatable": allocatable},
-        })
-    }))
+        });
+        [Some(node), slice].into_iter().flatten()
+    });
+    decode([class].into_iter().chain(nodes))
 }
 
-fn accelerators() -> i64 {
-    NODES.iter().map(|(_, _, accelerators, count)| accelerators * *count as i64).sum()
-}
-
-/// Pods until enough accelerators are asked for, each with how many it asks for.
-fn sequence(pods: Pods) -> Vec<(Arc<Pod>, i64)> {
-    let mut asked = 0;
-    let enough = accelerators() * ASKED_PERCENT / 100;
-    let is_wanted = |pod: &Asked| {
-        let before = asked;
-        asked += pod.accelerators;
-        before < enough
-    };
-    let asks: Vec<Asked> = pods.take_while(is_wanted).collect();
-    let decoded = decode(asks.iter().enumerate().map(|(i, pod)| manifest(i, pod))).pods;
-    decoded.into_iter().map(Arc::new).zip(asks.iter().map(|pod| pod.accelerators)).collect()
-}
-
-fn manifest(i: usize, pod: &Asked) -> Value {
-    let mut requests = json!({"cpu": format!("{}m", pod.milli_cpu), "memory": format!("{}Mi", pod.mebibytes)});
-    if pod.accelerators > 0 {
-        requests[RESOURCE] = json!(pod.accelerators.to_string());
-    }
-    let name = format!("pod-{i:05}");
+/// Accelerators that pods have thousandths of.
+fn slice(node: &str, accelerators: i64) -> Value {
+    let device = |i: i64| json!({"name": format!("gpu-{i}"), "allowMultipleAllocations": true, "capacity": {"share": {"value": "1000"}}});
     json!({
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default", "uid": name, "resourceVersion": "1"},
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": node},
         "spec": {
-            "schedulerName": "bench",
-            "containers": [{"name": "main", "image": "registry.example/pause:3", "resources": {"requests": requests}}],
+            "driver": "gpu.example.com", "nodeName": node, "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
+            "devices": (0..accelerators).map(device).collect::<Value>(),
         },
     })
 }
 
-fn run(profile: &Arc<CompiledProfile>, pods: &[(Arc<Pod>, i64)]) -> Outcome {
-    let mut ledger = cluster().ledger();
+/// Thousandths of all accelerators.
+fn there() -> i64 {
+    1_000 * NODES.iter().map(|(_, _, accelerators, count)| accelerators * *count as i64).sum::<i64>()
+}
+
+/// A pod with its claim, if it has one, and how many thousandths of accelerators it asks for.
+struct Coming {
+    pod: Arc<Pod>,
+    claim: Option<Object>,
+    milli: i64,
+}
+
+/// Pods until enough is asked for.
+fn sequence(pods: Pods, offer: Offer) -> Vec<Coming> {
+    let mut asked = 0;
+    let enough = there() * ASKED_PERCENT / 100;
+    let milli = |pod: &Asked| pod.accelerators * if offer == Offer::Shared { pod.milli } else { 1_000 };
+    let is_wanted = |pod: &Asked| {
+        let before = asked;
+        asked += milli(pod);
+        before < enough
+    };
+    let coming = |(i, pod): (usize, Asked)| {
+        let mut cluster = decode(manifests(i, &pod, offer));
+        let decoded = Arc::new(cluster.pods.remove(0));
+        Coming { pod: decoded, claim: cluster.others.pop(), milli: milli(&pod) }
+    };
+    pods.take_while(is_wanted).enumerate().map(coming).collect()
+}
+
+fn manifests(i: usize, pod: &Asked, offer: Offer) -> impl Iterator<Item = Value> {
+    let mut requests = json!({"cpu": format!("{}m", pod.milli_cpu), "memory": format!("{}Mi", pod.mebibytes)});
+    let name = format!("pod-{i:05}");
+    let (mut claims, mut claim) = (json!([]), None);
+    match offer {
+        _ if pod.accelerators == 0 => {}
+        Offer::Whole => requests[RESOURCE] = json!(pod.accelerators.to_string()),
+        Offer::Shared => {
+            claims = json!([{"name": "gpu", "resourceClaimName": name}]);
+            let capacity = json!({"requests": {"share": pod.milli.to_string()}});
+            let exactly = json!({
+                "deviceClassName": "gpu", "allocationMode": "ExactCount", "count": pod.accelerators, "capacity": capacity,
+            });
+            claim = Some(json!({
+                "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
+                "metadata": {"name": name, "namespace": "default", "uid": name, "resourceVersion": "1"},
+                "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}},
+            }));
+        }
+    }
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "uid": name, "resourceVersion": "1"},
+        "spec": {
+            "schedulerName": "bench", "resourceClaims": claims,
+            "containers": [{"name": "main", "image": "registry.example/pause:3", "resources": {"requests": requests}}],
+        },
+    });
+    [Some(pod), claim].into_iter().flatten()
+}
+
+fn run(profile: &Arc<CompiledProfile>, pods: &[Coming], offer: Offer) -> Outcome {
+    let mut ledger = cluster(offer).ledger();
     let mut scheduler = Scheduler::new(profile.clone(), 1);
     let (mut allocated, mut failed, mut first) = (0, 0, None);
-    for (came, (pod, asks)) in pods.iter().enumerate() {
-        if place(&mut ledger, &mut scheduler, pod) {
-            allocated += asks;
+    for (came, coming) in pods.iter().enumerate() {
+        if place(&mut ledger, &mut scheduler, coming) {
+            allocated += coming.milli;
         } else {
             failed += 1;
         }
@@ -167,20 +230,28 @@ fn run(profile: &Arc<CompiledProfile>, pods: &[(Arc<Pod>, i64)]) -> Outcome {
             first = Some(allocated);
         }
     }
-    let percent = |allocated: i64| 100.0 * allocated as f64 / accelerators() as f64;
+    let percent = |allocated: i64| 100.0 * allocated as f64 / there() as f64;
     Outcome { when_the_first_fail: percent(first.unwrap_or(allocated)), when_too_much_is_asked: percent(allocated) }
 }
 
-fn place(ledger: &mut Ledger, scheduler: &mut Scheduler, pod: &Arc<Pod>) -> bool {
+fn place(ledger: &mut Ledger, scheduler: &mut Scheduler, coming: &Coming) -> bool {
+    let Coming { pod, claim, .. } = coming;
+    if let Some(claim) = claim {
+        claim.clone().apply(ledger);
+    }
     ledger.apply_pod((**pod).clone());
     let Some(PodState::Pending(pending)) = ledger.pod(&pod.uid).cloned() else { panic!("{} does not wait", pod.key) };
     let Decision::Place(proposal) = scheduler.decide(&*ledger, &pending) else {
         ledger.delete_pod(&pod.uid);
+        ledger.delete_resource_claim(&pod.key.to_string());
         return false;
     };
     let committed = ledger.commit(&proposal, |ledger| scheduler.refits(ledger, &pending, proposal.node));
     assert!(committed.is_ok(), "nobody else decides");
-    let node = Some(ledger.nodes().name(proposal.node).clone());
-    ledger.apply_pod(Pod { node_name: node, ..(*pending).clone() });
+    if claim.is_none() {
+        let node = Some(ledger.nodes().name(proposal.node).clone());
+        ledger.apply_pod(Pod { node_name: node, ..(*pending).clone() });
+    }
+    // The devices of others are taken from the moment they are decided on.
     true
 }

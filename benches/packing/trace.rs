@@ -108,8 +108,9 @@ const KINDS: [(i64, i64, i64, i64, u32); 67] = [
 pub(crate) struct Asked {
     pub(crate) milli_cpu: i64,
     pub(crate) mebibytes: i64,
-    /// Whole ones: who asks for a part of one gets one.
     pub(crate) accelerators: i64,
+    /// How much of each it needs, in thousandths.
+    pub(crate) milli: i64,
 }
 
 /// Pods of the distribution, one after the other, each drawn anew.
@@ -145,11 +146,11 @@ impl Iterator for Pods {
     fn next(&mut self) -> Option<Asked> {
         let total: u64 = KINDS.iter().map(|kind| self.weight(kind.2, kind.4)).sum();
         let mut at = self.random() % total;
-        KINDS.iter().find_map(|&(milli_cpu, mebibytes, accelerators, _, count)| {
+        KINDS.iter().find_map(|&(milli_cpu, mebibytes, accelerators, milli, count)| {
             let weight = self.weight(accelerators, count);
             let is_it = at < weight;
             at = at.wrapping_sub(weight);
-            is_it.then_some(Asked { milli_cpu, mebibytes, accelerators })
+            is_it.then_some(Asked { milli_cpu, mebibytes, accelerators, milli })
         })
     }
 }

@@ -66,10 +66,16 @@ pub const DEVICE_QUESTIONS_KEPT: usize = 8;
 pub const DEVICE_ROWS_KEPT: usize = 100_000;
 
 /// The recent mix of a profile's pods, for the score Fragmentation: the kinds that are compared with each row, those that are counted (some
-/// 100 bytes each, a kilobyte where a pod names dozens of resources), and after how many pods the shares are told anew, and all rows judged.
+/// 100 bytes each, a kilobyte where a pod names dozens of resources, 20 where it asks for devices with dozens of capacities), and after how
+/// many pods the shares are told anew, and all rows judged.
 pub const FRAGMENTATION_KINDS: usize = 32;
 pub const FRAGMENTATION_KINDS_COUNTED: usize = 512;
 pub const FRAGMENTATION_PODS: u64 = 1_024;
+
+/// Requests for devices that a pod may have and be seen with them, and different ones of all kinds that are kept, for each row with two bytes a
+/// device and request.
+pub const FRAGMENTATION_REQUESTS: usize = 8;
+pub const FRAGMENTATION_WANTED: usize = 48;
 
 /// Extended resources that the score counts, and kinds of pods of which it keeps what was found on rows, 8 bytes each.
 pub const FRAGMENTATION_RESOURCES: usize = 16;

@@ -3,6 +3,7 @@
 use crate::model::{Device, RequestPolicy, ValidRange, named};
 use berth_cel::QualifiedName;
 use berth_quantity::Quantity;
+use smallvec::SmallVec;
 
 /// What a request gets of a capacity: what it asks for, rounded up to what the policy allows.
 pub(crate) fn consumed(requested: Option<Quantity>, value: Quantity, policy: Option<&RequestPolicy>) -> Quantity {
@@ -57,6 +58,11 @@ pub(crate) fn fits(
         let amount = consumed(named(requested, name).copied(), *value, policy);
         !policy.is_some_and(|policy| violates(amount, policy)) && taken(index, name) + amount <= *value
     })
+}
+
+/// What the request takes of each capacity, by index; `None` where the device has not that much even if nobody else has any of it.
+pub(crate) fn needs(device: &Device, requested: &[(QualifiedName, Quantity)]) -> Option<SmallVec<[Quantity; 1]>> {
+    fits(device, requested, |_, _| Quantity::ZERO).then(|| of_share(device, requested).collect())
 }
 
 /// What a share of the device consumes of each capacity, by index.

@@ -12,6 +12,8 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Counters {
     totals: Vec<Quantity>,
+    /// By counter, the number of its set.
+    set_of: Vec<u32>,
     /// Parts of all devices, those of one device side by side.
     parts: Vec<(u32, Quantity)>,
     /// By device of the pool; empty in a pool whose devices take nothing.
@@ -21,13 +23,35 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    pub(crate) const EMPTY: Self =
-        Self { totals: Vec::new(), parts: Vec::new(), by_device: Vec::new(), elsewhere: Vec::new() };
+    pub(crate) const EMPTY: Self = Self {
+        totals: Vec::new(),
+        set_of: Vec::new(),
+        parts: Vec::new(),
+        by_device: Vec::new(),
+        elsewhere: Vec::new(),
+    };
 
     /// What one device takes, by counter.
     pub(crate) fn parts(&self, device: u32) -> &[(u32, Quantity)] {
         let Some(range) = self.by_device.get(device as usize) else { return &[] };
         &self.parts[range.start as usize..range.end as usize]
+    }
+
+    /// The counter sets that one device takes from, some several times.
+    pub(crate) fn sets_of(&self, device: u32) -> impl Iterator<Item = u32> {
+        self.parts(device).iter().map(|(counter, _)| self.set_of[*counter as usize])
+    }
+
+    /// The counters of a set, each with how much there is in all.
+    pub(crate) fn totals_of(&self, set: u32) -> impl Iterator<Item = (u32, Quantity)> {
+        let own = self.set_of.iter().enumerate().filter(move |(_, of)| **of == set);
+        own.map(|(counter, _)| (counter as u32, self.totals[counter]))
+    }
+
+    /// What allocations leave of each counter; less than 0 where one is overdrawn.
+    pub(crate) fn left(&self, pool: &Pool, in_use: Option<&PoolUse>) -> Vec<Quantity> {
+        let taken = Taken::by_allocations(pool, in_use);
+        self.totals.iter().zip(taken.amounts).map(|(total, taken)| *total - taken).collect()
     }
 
     fn all_parts<'a>(&'a self, pool: &'a Pool) -> impl Iterator<Item = (&'a Str, &'a [(u32, Quantity)])> {
@@ -53,10 +77,12 @@ impl<'a> Numbering<'a> {
             if self.sets.contains_key(&*set.name) {
                 return Err(format!("duplicate counter set name {}", set.name));
             }
+            let number = self.sets.len() as u32;
             let counters = self.sets.entry(&set.name).or_default();
             for (name, total) in &set.counters {
                 counters.insert(name, self.counters.totals.len() as u32);
                 self.counters.totals.push(*total);
+                self.counters.set_of.push(number);
             }
         }
         Ok(())

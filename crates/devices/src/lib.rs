@@ -14,6 +14,7 @@
 //!  takes          what the search has taken, and how it is given back
 //!  constraints, taints, counters, capacity, shares   what may refuse a device
 //!  result, config what a solution is written as
+//!  node_devices, free   for scores: what is free of a node's own devices, and what requests could use of it
 //! ```
 //!
 //! It chooses what kube-scheduler 1.36 with default gates chooses (its "incubating" allocator): the same devices, and the same errors at the
@@ -31,6 +32,8 @@ mod capacity;
 mod config;
 mod constraints;
 mod counters;
+mod free;
+mod node_devices;
 mod outcome;
 mod plan;
 mod pool;
@@ -51,6 +54,8 @@ mod incremental_tests;
 mod testing;
 
 pub use allocator::Allocator;
+pub use free::{Free, Usable};
+pub use node_devices::{NodeDevices, Wish};
 pub use outcome::Outcome;
 pub use pool::{Pool, PoolState};
 pub use pools::Pools;

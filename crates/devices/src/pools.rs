@@ -15,6 +15,14 @@ pub struct Pools {
 }
 
 impl Pools {
+    /// Of the pools with slices for the node alone, those that it sees. A node selector that cannot be read leaves its pool out.
+    ///
+    /// Counters of a driver concern all nodes: [`Self::for_node`] looks at the pools of each.
+    pub fn of_node_alone(slices: &Slices, node: &Node<'_>) -> Self {
+        let seen = slices.local(node.name).filter_map(|(id, published)| seen_from(node, id, published).ok().flatten());
+        Self { pools: seen.collect() }
+    }
+
     /// The error, which ends the attempt for all nodes, is a node selector that cannot be read: that of the first pool and slice by name.
     ///
     /// Costs as much as the node's pools have slices, and as much as a pool has devices where the node sees only a part of it.
@@ -42,6 +50,11 @@ impl Pools {
 
     pub fn is_empty(&self) -> bool {
         self.pools.is_empty()
+    }
+
+    /// Whether they are the very same pools, and not only equal ones.
+    pub(crate) fn are_the_same(&self, other: &Self) -> bool {
+        self.pools.len() == other.pools.len() && self.pools.iter().zip(&other.pools).all(|(a, b)| Arc::ptr_eq(a, b))
     }
 
     pub(crate) fn get(&self, index: u32) -> &Pool {

@@ -57,6 +57,51 @@ impl Slices {
         self.with_devices.contains_key(node)
     }
 
+    /// By driver, the most units (devices, and counter sets that devices are cut from) that slices for one node alone have; and how many
+    /// devices were looked at.
+    pub fn most_units(&self) -> (BTreeMap<Str, usize>, usize) {
+        let (mut most, mut seen) = (BTreeMap::<Str, usize>::new(), 0);
+        #[allow(clippy::iter_over_hash_type, reason = "the most is the same in any order")]
+        for (node, pools) in &self.local {
+            let mut of_driver: Option<(&Str, usize)> = None;
+            for id in pools.keys() {
+                let (units, devices) = self.units_on(node, id);
+                seen += devices;
+                let before = of_driver.filter(|(driver, _)| **driver == id.driver).map_or(0, |(_, units)| units);
+                of_driver = Some((&id.driver, before + units));
+                if before + units > 0 {
+                    let known = most.entry(id.driver.clone()).or_default();
+                    *known = (*known).max(before + units);
+                }
+            }
+        }
+        (most, seen)
+    }
+
+    /// The units of a pool by slices for the node alone, and how many devices these have.
+    fn units_on(&self, node: &Str, id: &PoolId) -> (usize, usize) {
+        let slices = self.of_pool(id);
+        let newest = slices.iter().map(|slice| slice.generation).max();
+        let own = slices.iter().filter(|slice| Self::only_node(slice) == Some(node));
+        let devices = own.filter(|slice| Some(slice.generation) == newest).flat_map(|slice| &slice.devices);
+        let mut sets: Vec<&Str> = Vec::new();
+        let (mut whole, mut count) = (0, 0);
+        for device in devices {
+            count += 1;
+            whole += usize::from(device.consumes_counters.is_empty());
+            sets.extend(device.consumes_counters.iter().map(|part| &part.counter_set));
+        }
+        sets.sort_unstable();
+        sets.dedup();
+        (whole + sets.len(), count)
+    }
+
+    /// Whether some slice has devices that are not for one node alone, or leaves it to them.
+    pub fn have_shared_devices(&self) -> bool {
+        let mut slices = self.shared.keys().flat_map(|id| self.of_pool(id));
+        slices.any(|slice| Self::only_node(slice).is_none() && !slice.devices.is_empty())
+    }
+
     pub fn pool_count(&self) -> usize {
         self.pools.len()
     }
@@ -122,6 +167,12 @@ impl Slices {
         ids.sort_unstable();
         ids.dedup();
         ids.into_iter().filter_map(|id| self.pools.get_key_value(id)).collect()
+    }
+
+    /// The pools with slices for the node alone, sorted by driver and name.
+    pub(crate) fn local<'a>(&'a self, node: &str) -> impl Iterator<Item = (&'a PoolId, &'a Published)> {
+        let ids = self.local.get(node).into_iter().flat_map(Counts::keys);
+        ids.filter_map(|id| self.pools.get_key_value(id))
     }
 
     /// The slices of a pool, of all generations, sorted by name.

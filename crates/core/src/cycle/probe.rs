@@ -44,7 +44,7 @@ pub(super) fn candidates(profile: &CompiledProfile, ledger: &Ledger) -> Vec<Node
 
 pub(super) fn look(cx: PluginContext<'_>, pod: &Pod, resolved: &ResolvedPod, nodes: &[NodeId]) -> Result<Look, Stop> {
     let mut tables = Tables::default();
-    tables.count(cx.profile, pod);
+    tables.count(cx, pod);
     let checks = prepare(cx, &mut tables, pod, resolved, &mut Work::unbounded(), &mut PluginWatch::off())?;
     let verdict = |node: NodeId| {
         if checks.is_left(node) { checks.judge_fresh(node) } else { Verdict::unresolvable(Cause::NotNamed) }

@@ -249,7 +249,7 @@ impl Scheduler {
             return Ok(Decision::NoNodes);
         }
         let cx = PluginContext { profile: &self.profile, ledger };
-        self.tables.count(&self.profile, pod);
+        self.tables.count(cx, pod);
         let class = self.classes.for_look(cx, &pod.shape, std::mem::take(&mut self.unfinished));
         let checks = prepare(cx, &mut self.tables, pod, &class.resolved, work, &mut plugins);
         self.laps.end_pre_filter(&mut watch, &mut plugins);

@@ -212,9 +212,9 @@ impl Tables {
     }
 
     /// A look at the pod begins: it is one of those that come.
-    pub(crate) fn count(&mut self, profile: &CompiledProfile, pod: &Pod) {
-        if profile.weight(Score::Fragmentation).is_some() {
-            self.fragmentation.count(pod);
+    pub(crate) fn count(&mut self, cx: PluginContext<'_>, pod: &Pod) {
+        if cx.profile.weight(Score::Fragmentation).is_some() {
+            self.fragmentation.count(cx, pod);
         }
     }
 
@@ -270,7 +270,7 @@ impl Tables {
                 let asks_for_devices = self.devices.borrow().is_asked();
                 self.scarce.score(cx, pod, asks_for_devices, feasible, out, work)?
             }
-            Score::Fragmentation => self.fragmentation.score(cx, pod, feasible, out, work)?,
+            Score::Fragmentation => self.fragmentation.score(cx, pod, &self.devices, feasible, out, work)?,
             _ => false,
         };
         match out.iter().find(|value| !(0..=MAX_NODE_SCORE).contains(*value)) {

@@ -44,7 +44,7 @@ pub struct SubRequest {
 }
 
 /// What a request and a subrequest have in common.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct RequestDetails {
     pub device_class_name: Str,
     /// The request wants devices that each of these selects.
@@ -58,12 +58,12 @@ pub struct RequestDetails {
 }
 
 /// A CEL expression, or none where the selector is of a kind that we do not know.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Selector {
     pub cel: Option<Str>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum AllocationMode {
     #[default]
     ExactCount,
@@ -72,7 +72,7 @@ pub enum AllocationMode {
     Other(Str),
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DeviceToleration {
     /// Empty for every key.
     pub key: Str,
@@ -84,7 +84,7 @@ pub struct DeviceToleration {
     pub toleration_seconds: Option<i64>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TolerationOperator {
     /// Also the meaning of an absent operator.
     Equal,

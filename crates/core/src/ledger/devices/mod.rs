@@ -60,6 +60,8 @@ pub struct DeviceTable {
     allocated: AllocatedState,
     classes: DeviceClasses,
     specs: BTreeMap<Str, Arc<ClassSpec>>,
+    /// Moves with every change of a class.
+    classes_version: u64,
     extended: ExtendedClaims,
     offers: Offers,
     /// How many whole reads of all claims have begun.
@@ -77,6 +79,7 @@ impl DeviceTable {
             allocated: AllocatedState::default(),
             classes: DeviceClasses::default(),
             specs: BTreeMap::new(),
+            classes_version: 0,
             extended: ExtendedClaims::new(key),
             offers: Offers::default(),
             reads: 0,
@@ -106,6 +109,10 @@ impl DeviceTable {
 
     pub(crate) const fn slices_version(&self) -> u64 {
         self.slices_version
+    }
+
+    pub(crate) const fn classes_version(&self) -> u64 {
+        self.classes_version
     }
 
     pub const fn allocated(&self) -> &AllocatedState {
@@ -140,6 +147,7 @@ impl Ledger {
             devices.specs.insert(class.name.clone(), spec);
         }
         if devices.classes.insert(class) || changes_spec {
+            devices.classes_version += 1;
             devices.offers.change_all();
             self.record(None, Change::DeviceClass);
         }
@@ -149,6 +157,7 @@ impl Ledger {
         let devices = &mut self.devices;
         devices.specs.remove(name);
         if devices.classes.remove(name) {
+            devices.classes_version += 1;
             devices.offers.change_all();
             self.record(None, Change::DeviceClass);
         }

@@ -16,7 +16,7 @@ pub(crate) struct Kept {
     /// Whether a pod is looked at that has claims.
     is_asked: bool,
     labels_version: u64,
-    pub(super) selectors: Selectors,
+    pub(crate) selectors: Selectors,
 }
 
 #[derive(Debug)]
@@ -152,6 +152,13 @@ impl Kept {
     /// Whether the pod that is looked at asks for devices.
     pub(crate) const fn is_asked(&self) -> bool {
         self.is_asked
+    }
+
+    /// The claims of the pod that is looked at that have no devices yet.
+    pub(crate) fn open(&self) -> Vec<Arc<ClaimSpec>> {
+        let asked = self.questions.first().filter(|_| self.is_asked);
+        let claims = asked.map_or(&[][..], |known| &known.question.claims);
+        claims.iter().filter(|claim| claim.got.is_none()).map(|claim| claim.spec.clone()).collect()
     }
 
     /// What was found on the row, unless its devices have changed since.

@@ -47,6 +47,15 @@ pub(crate) fn concerns(profile: &CompiledProfile, ledger: &Ledger, pod: &Pod) ->
     profile.filters.has(Plugin::DynamicResources) && (pod.resource_claims.is_some() || extended::is_backed(ledger, pod))
 }
 
+/// The claims of the pod that have no devices yet, where the profile looks at claims; none where they cannot be used.
+pub(crate) fn open_claims(cx: PluginContext<'_>, pod: &Pod) -> Vec<Arc<ClaimSpec>> {
+    if !cx.profile.filters.has(Plugin::DynamicResources) {
+        return Vec::new();
+    }
+    let claims = resolve(cx.ledger.devices(), pod).unwrap_or_default();
+    claims.iter().filter(|claim| claim.allocation.is_none()).map(|claim| claim.spec.clone()).collect()
+}
+
 /// What PreFilter found out.
 #[derive(Debug)]
 pub(crate) struct State<'t> {
@@ -313,7 +322,7 @@ fn alternatives_taken(spec: &ClaimSpec, result: &AllocationResult) -> i64 {
     score
 }
 
-struct LabelsOf<'a>(&'a Labels);
+pub(crate) struct LabelsOf<'a>(pub(crate) &'a Labels);
 
 impl NodeLabels for LabelsOf<'_> {
     fn label(&self, key: &str) -> Option<&str> {
@@ -322,7 +331,7 @@ impl NodeLabels for LabelsOf<'_> {
 }
 
 /// While nodes are only compared, nobody reads the names of shares.
-struct NoShares;
+pub(crate) struct NoShares;
 
 impl ShareIds for NoShares {
     fn next_share_id(&mut self) -> Str {

@@ -1,21 +1,39 @@
-//! Fragmentation: prefers the node on which the pod strands least of what is free of extended resources. After the fragmentation gradient
-//! descent of Weng et al., "Beware of Fragmentation" (USENIX ATC 2023).
+//! Fragmentation: prefers the node on which the pod strands least of what is free of extended resources and devices. After the fragmentation
+//! gradient descent of Weng et al., "Beware of Fragmentation" (USENIX ATC 2023).
 //!
 //! What is free on a node is stranded for a pod that does not fit there, or does not ask for it. A node's fragmentation is what is stranded
 //! there for the profile's recent [`mix`] of pods, each kind by its share; the score is lowest where the pod adds most to it.
 //!
-//! Resources are counted in whole units: a node's devices behind claims are not told apart, nor what is left of shared ones.
+//! Of devices those count that only one node can use (those that nodes share are taken for there), each for itself: whether a pod of the mix could have enough of them, not whether a search
+//! that knows its constraints would find them together. What the pod that is scored takes is what the allocator gives it.
+//!
+//! ```text
+//!  mix      which pods came lately
+//!  devices  the devices of rows, and which of them kinds of pods can use
+//!  row      what is left on a row, and what of it is stranded
+//! ```
 
+#[cfg(test)]
+mod device_tests;
+mod devices;
 mod mix;
+mod row;
 #[cfg(test)]
 mod tests;
 
-use super::context::{MAX_NODE_SCORE, PluginContext, ResolvedPod, Stop, Work};
-use crate::ledger::{NodeId, NodeTable, ScalarId};
+use super::context::{MAX_NODE_SCORE, Plugin, PluginContext, ResolvedPod, Stop, Work};
+use super::dynamic_resources::kept::Kept as KeptClaims;
+use super::dynamic_resources::open_claims;
+use crate::ledger::{Ledger, NodeId, NodeTable, ScalarId};
 use crate::limits::{FRAGMENTATION_ASKS_KEPT, FRAGMENTATION_KINDS, FRAGMENTATION_RESOURCES};
-use crate::model::{Pod, Str};
+use crate::model::{Pod, Requests, Str};
+use berth_devices::model::ResourceClaim as ClaimSpec;
+use devices::{Count, Devices, Requested, Requirement, any_of, requests_of};
 use mix::{Ask, Mix};
+use row::{Backed, Judge, Takes};
 use smallvec::SmallVec;
+use std::cell::RefCell;
+use std::sync::Arc;
 
 /// What is kept between attempts: which pods came lately, and what was found on rows.
 #[derive(Debug, Default)]
@@ -23,12 +41,21 @@ pub(crate) struct Tables {
     mix: Mix,
     /// The uid of the pod that was counted last: a look may be given up and made again.
     counted: Str,
-    /// What the mix was, and what nodes offered, when the rest was made.
-    made_of: (u64, u64),
+    made_of: Versions,
     resources: Vec<Resource>,
     kinds: Vec<Kind>,
+    devices: Devices,
     /// What was asked last comes first.
     kept: Vec<Kept>,
+}
+
+/// What the rest was made of.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+struct Versions {
+    mix: u64,
+    scalar_offers: u64,
+    slices: u64,
+    classes: u64,
 }
 
 /// An extended resource that counts.
@@ -40,32 +67,38 @@ struct Resource {
     unit: f64,
 }
 
-/// A kind of pods that asks for extended resources which there are.
+/// A kind of pods that asks for extended resources or devices which there are.
 #[derive(Debug)]
 struct Kind {
     cpu: i64,
     memory: i64,
-    /// Of resources, by their place.
-    amounts: SmallVec<[(usize, i64); 2]>,
+    scalars: SmallVec<[Scalar; 2]>,
+    /// Of what is wanted of devices, by its place, and how many.
+    devices: SmallVec<[(usize, Count); 1]>,
     /// Of all pods that count, 0 to 1.
     share: f64,
+}
+
+/// So much of an extended resource.
+#[derive(Debug)]
+struct Scalar {
+    /// Among resources, if some node offers it.
+    place: Option<usize>,
+    /// Among what is wanted of devices, if a DeviceClass stands for it.
+    devices: Option<usize>,
+    amount: i64,
 }
 
 /// By how much pods that ask for this make each row more fragmented; not a number where that is not known.
 #[derive(Debug)]
 struct Kept {
     ask: Ask,
+    claims: Vec<Arc<ClaimSpec>>,
     rows: Vec<f64>,
+    /// By row, the version of its devices; nothing in a cluster without devices.
+    versions: Vec<u64>,
     /// How many changes of rows were followed: see [`NodeTable::touched_since`].
     followed: u64,
-}
-
-/// What is left on a row.
-struct Left {
-    cpu: i64,
-    memory: i64,
-    pods: i64,
-    amounts: SmallVec<[i64; 4]>,
 }
 
 impl Tables {
@@ -76,42 +109,50 @@ impl Tables {
     }
 
     /// The pod is looked at, maybe once more.
-    pub(crate) fn count(&mut self, pod: &Pod) {
+    pub(crate) fn count(&mut self, cx: PluginContext<'_>, pod: &Pod) {
         if self.counted != pod.uid {
             self.counted = pod.uid.clone();
-            self.mix.count(&pod.shape.row.requests);
+            let devices = requests_of(&open_claims(cx, pod)).unwrap_or_default();
+            self.mix.count(Ask::of(&pod.shape.row.requests, devices));
         }
     }
 
     /// Writes the scores of the `feasible` nodes into `out`. False where the pod makes none of them more fragmented than another. O(nodes),
-    /// and O(kinds) for each row that has changed.
+    /// and O(kinds · devices) for each row that has changed. `claims` knows which of its claims the pod that is scored has open.
     pub(crate) fn score(
         &mut self,
         cx: PluginContext<'_>,
         pod: &ResolvedPod,
+        claims: &RefCell<KeptClaims>,
         feasible: &[NodeId],
         out: &mut Vec<i64>,
         work: &mut Work,
     ) -> Result<bool, Stop> {
-        let nodes = cx.ledger.nodes();
-        self.follow(nodes, work)?;
-        if self.resources.is_empty() || self.kinds.is_empty() {
+        self.follow(cx, work)?;
+        if self.kinds.is_empty() || (self.resources.is_empty() && self.devices.is_empty()) {
             return Ok(false);
         }
-        self.ask(Ask::of(&pod.shape.row.requests));
-        let Self { resources, kinds, kept, .. } = self;
+        let requests = &pod.shape.row.requests;
+        self.ask(requests, claims.borrow().open());
+        let Self { resources, kinds, kept, devices, .. } = self;
         let Some(kept) = kept.first_mut() else { return Ok(false) };
-        kept.follow(nodes);
-        let added = kept.ask.amounts_of(resources);
+        kept.follow(cx.ledger, !devices.is_empty());
+        let takes = takes(cx, requests, &kept.claims, resources);
+        let mut known = claims.borrow_mut();
         let (mut least, mut most) = (f64::INFINITY, f64::NEG_INFINITY);
         for node in feasible {
-            let known = &mut kept.rows[node.index()];
-            if known.is_nan() {
-                work.take(1 + kinds.len() / KINDS_PER_WORK)?;
-                *known = growth(nodes, *node, resources, kinds, &kept.ask, &added);
+            let growth = &mut kept.rows[node.index()];
+            if growth.is_nan() {
+                work.take(1)?;
+                if !devices.is_empty() {
+                    devices.follow(cx.ledger, *node, &mut known.selectors, work);
+                }
+                let judge = Judge { cx, resources, kinds, devices };
+                work.spend(judge.cost(*node));
+                *growth = judge.growth(*node, &takes, &mut known.selectors, work);
             }
-            least = least.min(*known);
-            most = most.max(*known);
+            least = least.min(*growth);
+            most = most.max(*growth);
         }
         if most - least < SAME {
             return Ok(false);
@@ -121,56 +162,120 @@ impl Tables {
         Ok(true)
     }
 
-    /// Makes everything anew where the mix is another, or the resources are. O(rows).
-    fn follow(&mut self, nodes: &NodeTable, work: &mut Work) -> Result<(), Stop> {
-        let now = (self.mix.version(), nodes.scalar_offers_version());
-        if self.made_of == now {
+    /// Makes everything anew where the mix is another, or what nodes offer is. O(rows), and O(devices) where slices are others.
+    fn follow(&mut self, cx: PluginContext<'_>, work: &mut Work) -> Result<(), Stop> {
+        let (nodes, table) = (cx.ledger.nodes(), cx.ledger.devices());
+        let looks_at_devices = cx.profile.filters.has(Plugin::DynamicResources);
+        let now = Versions {
+            mix: self.mix.version(),
+            scalar_offers: nodes.scalar_offers_version(),
+            slices: if looks_at_devices { table.slices_version() } else { 0 },
+            classes: if looks_at_devices { table.classes_version() } else { 0 },
+        };
+        let before = self.made_of;
+        if before == now {
             return Ok(());
         }
         work.take(1)?;
         let resources = resources(nodes);
         work.spend(nodes.rows() * resources.len() / ROWS_PER_WORK);
-        let is_same = self.made_of.0 == now.0 && self.resources == resources;
+        let weighs_the_same = before.slices == now.slices || !self.devices.weigh(table, work);
+        let is_same = weighs_the_same && self.resources == resources;
         self.made_of = now;
-        if is_same {
+        if is_same && (before.mix, before.classes) == (now.mix, now.classes) {
+            // Rows whose devices are others are seen by their versions.
             return Ok(());
         }
         self.kept.clear();
         self.resources = resources;
-        let place = |name: &Str| self.resources.iter().position(|resource| resource.name == *name);
-        let kind = |(ask, share): &(Ask, f64)| {
-            // What a pod cannot get anywhere strands all that is free, on every node alike, and so does a pod that asks for nothing: such
-            // pods take no place among the kinds.
-            let amounts = ask.scalars.iter().map(|(name, amount)| Some((place(name)?, *amount))).collect::<Option<_>>();
-            let amounts: SmallVec<[(usize, i64); 2]> = amounts.filter(|amounts: &SmallVec<_>| !amounts.is_empty())?;
-            Some(Kind { cpu: ask.cpu, memory: ask.memory, amounts, share: *share })
-        };
-        self.kinds = self.mix.kinds().iter().filter_map(kind).take(FRAGMENTATION_KINDS).collect();
+        self.devices.make_room();
+        let mut kinds = Vec::new();
+        for (ask, share) in self.mix.kinds() {
+            if kinds.len() < FRAGMENTATION_KINDS {
+                kinds.extend(kind(cx, ask, *share, &self.resources, &mut self.devices));
+            }
+        }
+        self.kinds = kinds;
         Ok(())
     }
 
-    /// Has what is kept for the ask come first.
-    fn ask(&mut self, ask: Ask) {
-        if let Some(at) = self.kept.iter().position(|kept| kept.ask == ask) {
+    /// Has what is kept for the pod's ask come first.
+    fn ask(&mut self, requests: &Requests, mut claims: Vec<Arc<ClaimSpec>>) {
+        if requests_of(&claims).is_none() {
+            claims.clear();
+        }
+        let ask = Ask::of(requests, Requested::default());
+        let is_it = |kept: &Kept| kept.ask == ask && kept.asks_for(&claims);
+        if let Some(at) = self.kept.iter().position(is_it) {
             self.kept[..=at].rotate_right(1);
         } else {
             self.kept.truncate(FRAGMENTATION_ASKS_KEPT - 1);
-            self.kept.insert(0, Kept { ask, rows: Vec::new(), followed: 0 });
+            self.kept.insert(0, Kept { ask, claims, rows: Vec::new(), versions: Vec::new(), followed: 0 });
         }
+    }
+}
+
+/// `None` for pods that ask for nothing, and for those that can get nothing anywhere. The latter strand all that is free, on every node alike,
+/// and so do the former: such pods take no place among the kinds.
+fn kind(cx: PluginContext<'_>, ask: &Ask, share: f64, resources: &[Resource], devices: &mut Devices) -> Option<Kind> {
+    let table = cx.ledger.devices();
+    let mut scalar = |(name, amount): &(Str, i64)| {
+        let place = resources.iter().position(|resource| resource.name == *name);
+        let class = class_of(cx, name);
+        let devices = class.and_then(|class| devices.place(table, &any_of(class)));
+        (place.is_some() || devices.is_some()).then_some(Scalar { place, devices, amount: *amount })
+    };
+    let scalars: SmallVec<[Scalar; 2]> = ask.scalars.iter().map(&mut scalar).collect::<Option<_>>()?;
+    let mut wanted = |one: &Requirement| Some((devices.place(table, &one.details)?, one.count));
+    let devices: SmallVec<[(usize, Count); 1]> = ask.devices.iter().map(&mut wanted).collect::<Option<_>>()?;
+    let asks_for_any = !scalars.is_empty() || !devices.is_empty();
+    asks_for_any.then_some(Kind { cpu: ask.cpu, memory: ask.memory, scalars, devices, share })
+}
+
+/// The DeviceClass that stands for the resource, where the profile looks at devices.
+fn class_of<'a>(cx: PluginContext<'a>, resource: &str) -> Option<&'a Str> {
+    let looks_at_devices = cx.profile.filters.has(Plugin::DynamicResources);
+    cx.ledger.device_classes().of_resource(resource).filter(|_| looks_at_devices)
+}
+
+fn takes<'a>(
+    cx: PluginContext<'_>,
+    requests: &Requests,
+    claims: &'a [Arc<ClaimSpec>],
+    resources: &[Resource],
+) -> Takes<'a> {
+    let amount =
+        |resource: &Resource| requests.scalars.iter().find(|(own, _)| *own == resource.name).map_or(0, |s| s.1);
+    let backed = |(name, amount): &(Str, i64)| {
+        let place = resources.iter().position(|resource| resource.name == *name);
+        let class = class_of(cx, name).filter(|_| *amount > 0)?;
+        Some(Backed { place, class: class.clone(), count: *amount })
+    };
+    Takes {
+        cpu: requests.milli_cpu,
+        memory: requests.memory,
+        amounts: resources.iter().map(amount).collect(),
+        claims,
+        backed: requests.scalars.iter().filter_map(backed).collect(),
     }
 }
 
 /// What rounding may make of differences that are none.
 const SAME: f64 = 1e-9;
 
-/// Kinds that are compared with what is left of a row in the time of one unit of work.
-const KINDS_PER_WORK: usize = 8;
-
 /// Rows of a column that are looked at in that time.
 const ROWS_PER_WORK: usize = 64;
 
 impl Kept {
-    fn follow(&mut self, nodes: &NodeTable) {
+    fn asks_for(&self, claims: &[Arc<ClaimSpec>]) -> bool {
+        let asks_alike = |(own, other): (&Arc<ClaimSpec>, &Arc<ClaimSpec>)| {
+            Arc::ptr_eq(own, other) || (own.requests == other.requests && own.constraints == other.constraints)
+        };
+        self.claims.len() == claims.len() && self.claims.iter().zip(claims).all(asks_alike)
+    }
+
+    fn follow(&mut self, ledger: &Ledger, looks_at_devices: bool) {
+        let nodes = ledger.nodes();
         let before = self.rows.len();
         self.rows.resize(nodes.rows(), f64::NAN);
         match nodes.touched_since(self.followed) {
@@ -178,14 +283,16 @@ impl Kept {
             _ => self.rows.fill(f64::NAN),
         }
         self.followed = nodes.touched();
-    }
-}
-
-impl Ask {
-    /// How much of each resource it asks for.
-    fn amounts_of(&self, resources: &[Resource]) -> SmallVec<[i64; 4]> {
-        let amount = |name: &Str| self.scalars.iter().find(|(own, _)| own == name).map_or(0, |(_, amount)| *amount);
-        resources.iter().map(|resource| amount(&resource.name)).collect()
+        if looks_at_devices {
+            self.versions.resize(nodes.rows(), 0);
+            for node in nodes.present_nodes() {
+                let (version, known) = (ledger.devices().version_on(node), &mut self.versions[node.index()]);
+                if *known != version {
+                    *known = version;
+                    self.rows[node.index()] = f64::NAN;
+                }
+            }
+        }
     }
 }
 
@@ -199,51 +306,4 @@ fn resources(nodes: &NodeTable) -> Vec<Resource> {
     let largest = |column| nodes.present_nodes().map(|node| nodes.scalar_allocatable(column, node)).max().unwrap_or(0);
     let resource = |(_, name, column)| Resource { name, column, unit: 1.0 / (largest(column).max(1) as f64) };
     all.into_iter().map(resource).collect()
-}
-
-/// By how much a pod that asks for this makes the row more fragmented; less than 0 where it takes what was stranded.
-fn growth(nodes: &NodeTable, node: NodeId, resources: &[Resource], kinds: &[Kind], ask: &Ask, added: &[i64]) -> f64 {
-    let i = node.index();
-    let mut left = Left {
-        cpu: nodes.allocatable_cpu[i] - nodes.used_cpu[i],
-        memory: nodes.allocatable_memory[i] - nodes.used_memory[i],
-        pods: nodes.allocatable_pods[i] - nodes.used_pods[i],
-        amounts: resources
-            .iter()
-            .map(|r| nodes.scalar_allocatable(r.column, node) - nodes.scalar_used(r.column, node))
-            .collect(),
-    };
-    if left.amounts.iter().all(|amount| *amount <= 0) {
-        return 0.0;
-    }
-    let before = left.stranded(resources, kinds);
-    // Where a filter is off, a pod may ask for more than there is anywhere.
-    left.cpu = left.cpu.saturating_sub(ask.cpu);
-    left.memory = left.memory.saturating_sub(ask.memory);
-    left.pods -= 1;
-    for (amount, added) in left.amounts.iter_mut().zip(added) {
-        *amount = amount.saturating_sub(*added);
-    }
-    left.stranded(resources, kinds) - before
-}
-
-impl Left {
-    /// What is stranded for all kinds together, each by its share.
-    fn stranded(&self, resources: &[Resource], kinds: &[Kind]) -> f64 {
-        let counts = |place: usize| self.amounts[place].max(0) as f64 * resources[place].unit;
-        let all: f64 = (0..resources.len()).map(counts).sum();
-        let of_kind = |kind: &Kind| {
-            let usable =
-                if self.has_room_for(kind) { kind.amounts.iter().map(|(place, _)| counts(*place)).sum() } else { 0.0 };
-            kind.share * (all - usable)
-        };
-        kinds.iter().map(of_kind).sum()
-    }
-
-    fn has_room_for(&self, kind: &Kind) -> bool {
-        self.pods > 0
-            && self.cpu >= kind.cpu
-            && self.memory >= kind.memory
-            && kind.amounts.iter().all(|(place, amount)| self.amounts[*place] >= *amount)
-    }
 }

@@ -40,16 +40,23 @@ fn scores(tables: &mut Tables, ledger: &Ledger, shape: PodShape) -> Option<BTree
     let cx = PluginContext { profile: &profile, ledger };
     let resolved = ResolvedPod::new(&profile, ledger, &Arc::new(shape));
     let (order, mut out) = (ledger.node_order(), Vec::new());
-    let runs = tables.score(cx, &resolved, &order, &mut out, &mut Work::unbounded()).expect("the work is unbounded");
+    let claims = RefCell::default();
+    let runs = tables.score(cx, &resolved, &claims, &order, &mut out, &mut Work::unbounded());
+    let runs = runs.expect("the work is unbounded");
     runs.then(|| order.iter().map(|node| ledger.nodes().name(*node).to_string()).zip(out).collect())
 }
 
 fn counted(shapes: &[PodShape]) -> Tables {
     let mut tables = Tables::default();
     for (i, shape) in shapes.iter().enumerate() {
-        tables.count(&pod(&format!("p{i}"), shape.clone()));
+        count(&mut tables, &pod(&format!("p{i}"), shape.clone()));
     }
     tables
+}
+
+fn count(tables: &mut Tables, pod: &Pod) {
+    let (profile, ledger) = (CompiledProfile::default_preset("test"), Ledger::new());
+    tables.count(PluginContext { profile: &profile, ledger: &ledger }, pod);
 }
 
 /// Two nodes of eight, on one of which one is taken, and pods that ask for eight and for one.
@@ -93,7 +100,7 @@ fn nothing_is_told_apart_without_extended_resources_or_pods_that_ask_for_them() 
 fn a_pod_counts_once_however_often_an_attempt_looks() {
     let mut tables = Tables::default();
     for _ in 0..3 {
-        tables.count(&pod("p", asking(1, 1, 0)));
+        count(&mut tables, &pod("p", asking(1, 1, 0)));
     }
     assert_eq!(tables.mix.version(), 1);
 }
@@ -132,8 +139,8 @@ fn a_look_that_is_given_up_and_made_again_says_the_same() {
     let (mut tables, profile) = (counted(&shapes), CompiledProfile::default_preset("test"));
     let cx = PluginContext { profile: &profile, ledger: &ledger };
     let resolved = ResolvedPod::new(&profile, &ledger, &Arc::new(asking(500, 1, 0)));
-    let (order, mut out, mut looks) = (ledger.node_order(), Vec::new(), 0);
-    while tables.score(cx, &resolved, &order, &mut out, &mut Work::of(3)).is_err() {
+    let (order, mut out, mut looks, claims) = (ledger.node_order(), Vec::new(), 0, RefCell::default());
+    while tables.score(cx, &resolved, &claims, &order, &mut out, &mut Work::of(3)).is_err() {
         looks += 1;
         assert!(out.is_empty() && looks < 100, "{looks}");
     }
@@ -200,7 +207,7 @@ fn what_is_kept_says_what_the_definition_says() {
                 }
             }
             let shape = asking(amount(4) * 500, amount(4), amount(1));
-            tables.count(&pod(&format!("q{step}"), shape.clone()));
+            count(&mut tables, &pod(&format!("q{step}"), shape.clone()));
             let Some(scores) = scores(&mut tables, &ledger, shape.clone()) else { continue };
             let growth: BTreeMap<&String, f64> =
                 scores.keys().map(|name| (name, naive(&ledger, &tables, &shape, name))).collect();

@@ -1,0 +1,172 @@
+//! What is left on a row, what of it is stranded, and how much more a pod would strand.
+
+use super::devices::{Count, Devices, Row, any_of};
+use super::{Kind, Resource};
+use crate::ledger::NodeId;
+use crate::limits::{COMPARISONS_PER_WORK, DEVICE_STEPS, DEVICE_STEPS_PER_WORK};
+use crate::model::Str;
+use crate::plugins::context::{PluginContext, Work};
+use crate::plugins::dynamic_resources::{LabelsOf, NoShares};
+use berth_devices::model::{AllocationResult, DeviceRequest, Request, RequestDetails, ResourceClaim as ClaimSpec};
+use berth_devices::node_selector::Node;
+use berth_devices::{Allocator, Free, Outcome, Select};
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// What rows are judged by.
+pub(super) struct Judge<'a> {
+    pub(super) cx: PluginContext<'a>,
+    pub(super) resources: &'a [Resource],
+    pub(super) kinds: &'a [Kind],
+    pub(super) devices: &'a Devices,
+}
+
+/// What the pod takes that is looked at.
+pub(super) struct Takes<'a> {
+    pub(super) cpu: i64,
+    pub(super) memory: i64,
+    /// By resource.
+    pub(super) amounts: SmallVec<[i64; 4]>,
+    /// Its claims that have no devices yet.
+    pub(super) claims: &'a [Arc<ClaimSpec>],
+    /// Its extended resources for which DeviceClasses stand.
+    pub(super) backed: SmallVec<[Backed; 1]>,
+}
+
+/// So many of an extended resource: by its place where some node offers it, and by its class elsewhere.
+#[derive(Debug)]
+pub(super) struct Backed {
+    pub(super) place: Option<usize>,
+    pub(super) class: Str,
+    pub(super) count: i64,
+}
+
+/// What is left on a row.
+struct Left<'a> {
+    cpu: i64,
+    memory: i64,
+    pods: i64,
+    /// By resource.
+    amounts: SmallVec<[i64; 4]>,
+    /// Whether the node offers it.
+    offers: SmallVec<[bool; 4]>,
+    devices: Option<(&'a Row, Free)>,
+}
+
+impl Judge<'_> {
+    /// What [`Self::growth`] takes beyond a unit of work, with devices that were followed.
+    pub(super) fn cost(&self, node: NodeId) -> usize {
+        let devices = self.devices.row(node).map_or(0, |row| row.own.size());
+        let wanted: usize = self.kinds.iter().map(|kind| 1 + kind.devices.len() + kind.scalars.len()).sum();
+        (wanted + wanted * devices) / COMPARISONS_PER_WORK
+    }
+
+    /// By how much the pod makes the row more fragmented; less than 0 where it takes what was stranded.
+    pub(super) fn growth(&self, node: NodeId, takes: &Takes<'_>, select: &mut dyn Select, work: &mut Work) -> f64 {
+        let mut left = self.left(node);
+        if left.amounts.iter().all(|amount| *amount <= 0) && left.devices.is_none() {
+            return 0.0;
+        }
+        let before = self.stranded(&left);
+        // Where a filter is off, a pod may ask for more than there is anywhere.
+        left.cpu = left.cpu.saturating_sub(takes.cpu);
+        left.memory = left.memory.saturating_sub(takes.memory);
+        left.pods -= 1;
+        for (amount, taken) in left.amounts.iter_mut().zip(&takes.amounts) {
+            *amount = amount.saturating_sub(*taken);
+        }
+        let made = takes.made(&left);
+        let claims: SmallVec<[&ClaimSpec; 2]> = takes.claims.iter().map(AsRef::as_ref).chain(made.as_ref()).collect();
+        if let Some((row, free)) = &mut left.devices {
+            for allocation in self.allocate(node, &claims, select, work) {
+                free.take(&row.own, &allocation);
+            }
+        }
+        self.stranded(&left) - before
+    }
+
+    fn left(&self, node: NodeId) -> Left<'_> {
+        let (nodes, table, i) = (self.cx.ledger.nodes(), self.cx.ledger.devices(), node.index());
+        let left = |r: &Resource| nodes.scalar_allocatable(r.column, node) - nodes.scalar_used(r.column, node);
+        Left {
+            cpu: nodes.allocatable_cpu[i] - nodes.used_cpu[i],
+            memory: nodes.allocatable_memory[i] - nodes.used_memory[i],
+            pods: nodes.allocatable_pods[i] - nodes.used_pods[i],
+            amounts: self.resources.iter().map(left).collect(),
+            offers: self.resources.iter().map(|r| nodes.scalar_allocatable(r.column, node) > 0).collect(),
+            devices: self.devices.row(node).map(|row| (row, Free::new(&row.own, table.allocated()))),
+        }
+    }
+
+    /// The devices that the claims get; none where they get none.
+    fn allocate(
+        &self,
+        node: NodeId,
+        claims: &[&ClaimSpec],
+        select: &mut dyn Select,
+        work: &mut Work,
+    ) -> Vec<AllocationResult> {
+        if claims.is_empty() {
+            return Vec::new();
+        }
+        let (nodes, table) = (self.cx.ledger.nodes(), self.cx.ledger.devices());
+        let labels = LabelsOf(nodes.labels(node));
+        let at = Node { name: nodes.name(node), labels: &labels };
+        let allocator = Allocator { slices: table.slices(), allocated: table.allocated(), classes: table.classes() };
+        let mut steps = DEVICE_STEPS;
+        let outcome = allocator.allocate(at, claims, select, &mut NoShares, &mut steps);
+        work.spend(((DEVICE_STEPS - steps) / DEVICE_STEPS_PER_WORK) as usize);
+        if let Outcome::Allocated(allocations) = outcome { allocations } else { Vec::new() }
+    }
+
+    /// What is stranded for all kinds together, each by its share.
+    fn stranded(&self, left: &Left<'_>) -> f64 {
+        let counts = |place: usize| left.amounts[place].max(0) as f64 * self.resources[place].unit;
+        let mut all: f64 = (0..self.resources.len()).map(counts).sum();
+        let mut units: SmallVec<[f64; 8]> = SmallVec::new();
+        if let Some((row, free)) = &left.devices {
+            units.extend(free.units(&row.own).zip(&row.weights).map(|(free, weight)| free * weight));
+            all += units.iter().sum::<f64>();
+        }
+        let mut usable: SmallVec<[bool; 8]> = SmallVec::new();
+        let mut of_kind = |kind: &Kind| {
+            usable.clear();
+            usable.resize(units.len(), false);
+            let Some(amounts) = self.can_use(left, kind, &mut usable) else { return kind.share * all };
+            let devices: f64 = units.iter().zip(&usable).filter(|(_, usable)| **usable).map(|(unit, _)| unit).sum();
+            kind.share * (all - amounts.into_iter().map(counts).sum::<f64>() - devices)
+        };
+        self.kinds.iter().map(&mut of_kind).sum()
+    }
+
+    /// The places of the resources that pods of the kind can use there, and in `usable` the units; `None` where none fits.
+    fn can_use(&self, left: &Left<'_>, kind: &Kind, usable: &mut [bool]) -> Option<SmallVec<[usize; 2]>> {
+        if left.pods <= 0 || left.cpu < kind.cpu || left.memory < kind.memory {
+            return None;
+        }
+        let mut places = SmallVec::new();
+        let mut gets = |wanted| self.devices.mark(left.devices.as_ref(), wanted, usable).then_some(());
+        for scalar in &kind.scalars {
+            match (scalar.place.filter(|place| left.offers[*place]), scalar.devices) {
+                (Some(place), _) if left.amounts[place] >= scalar.amount => places.push(place),
+                (None, Some(wanted)) => gets((wanted, Count::one_of(scalar.amount)))?,
+                _ => return None,
+            }
+        }
+        kind.devices.iter().try_for_each(|wanted| gets(*wanted))?;
+        Some(places)
+    }
+}
+
+impl Takes<'_> {
+    /// The claim for the extended resources that no device plugin provides on the node.
+    fn made(&self, left: &Left<'_>) -> Option<ClaimSpec> {
+        let needed = self.backed.iter().filter(|one| !one.place.is_some_and(|place| left.offers[place]));
+        let request = |(index, one): (usize, &Backed)| {
+            let details = RequestDetails { count: one.count, ..any_of(&one.class) };
+            DeviceRequest { name: index.to_string().into(), request: Request::Exactly { details, admin_access: false } }
+        };
+        let requests: Vec<DeviceRequest> = needed.enumerate().map(request).collect();
+        (!requests.is_empty()).then(|| ClaimSpec { requests, ..ClaimSpec::default() })
+    }
+}

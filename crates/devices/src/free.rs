@@ -1,0 +1,325 @@
+//! What is free of a node's own devices, and what of it a request could use.
+
+use crate::model::{AllocationResult, DeviceResult, named};
+use crate::node_devices::{Amounts, NodeDevices, OwnDevice, UnitSource, Wish};
+use crate::pool::Pool;
+use crate::state::AllocatedState;
+use berth_quantity::Quantity;
+
+/// What is free of the devices of a [`NodeDevices`]. Devices that a node shares with others are not in it.
+#[derive(Debug, Clone)]
+pub struct Free {
+    /// By device.
+    devices: Vec<DeviceState>,
+    /// By pool and counter, what is left.
+    counters: Vec<Vec<Quantity>>,
+}
+
+/// What a request could have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usable {
+    pub number: usize,
+    /// Whether several requests can have a share of one.
+    pub some_are_shared: bool,
+}
+
+#[derive(Debug, Clone, Default)]
+struct DeviceState {
+    /// Somebody has it alone.
+    is_dedicated: bool,
+    /// Somebody has a share: then its counters are paid for.
+    is_shared: bool,
+    /// What shares consume, by capacity; empty where they consume nothing.
+    consumed: Amounts,
+}
+
+impl Free {
+    /// O(devices), and O(devices of the pools) where they take from counters.
+    pub fn new(node: &NodeDevices, allocated: &AllocatedState) -> Self {
+        let state = |own: &OwnDevice| {
+            let pool = node.pools.get(own.pool);
+            let device = own.device();
+            let Some(in_use) = allocated.pool(&pool.id).and_then(|pool| pool.device(&device.name)) else {
+                return DeviceState::default();
+            };
+            let consumed = if in_use.has_sums() {
+                device.capacity.iter().map(|(name, _)| in_use.consumed(name)).collect()
+            } else {
+                Amounts::new()
+            };
+            DeviceState { is_dedicated: in_use.is_dedicated(), is_shared: in_use.has_sums(), consumed }
+        };
+        let left = |pool: &Pool| pool.counters().left(pool, allocated.pool(&pool.id));
+        Self { devices: node.devices.iter().map(state).collect(), counters: node.pools.iter().map(left).collect() }
+    }
+
+    /// Takes what a pod gets.
+    pub fn take(&mut self, node: &NodeDevices, allocation: &AllocationResult) {
+        for result in allocation.results.iter().filter(|result| !result.admin_access) {
+            let is_it = |own: &OwnDevice| {
+                let id = &node.pools.get(own.pool).id;
+                *own.device().name == *result.device && id.pool == result.pool && id.driver == result.driver
+            };
+            if let Some(index) = node.devices.iter().position(is_it) {
+                self.take_one(node, index, result);
+            }
+        }
+    }
+
+    fn take_one(&mut self, node: &NodeDevices, index: usize, result: &DeviceResult) {
+        let (own, state) = (&node.devices[index], &mut self.devices[index]);
+        let was_paid_for = state.is_shared;
+        if result.share_id.is_some() {
+            state.is_shared = true;
+            let capacity = &own.device().capacity;
+            state.consumed.resize(capacity.len(), Quantity::ZERO);
+            for (consumed, (name, _)) in state.consumed.iter_mut().zip(capacity) {
+                *consumed += named(&result.consumed_capacity, name).copied().unwrap_or_default();
+            }
+        } else {
+            state.is_dedicated = true;
+        }
+        if !was_paid_for {
+            let left = &mut self.counters[own.pool as usize];
+            for (counter, amount) in node.pools.get(own.pool).counters().parts(own.in_pool) {
+                left[*counter as usize] = left[*counter as usize] - *amount;
+            }
+        }
+    }
+
+    /// How much of each unit is free, 0 to 1: of what shares and counters have several amounts, the least.
+    pub fn units(&self, node: &NodeDevices) -> impl Iterator<Item = f64> {
+        node.units().iter().map(|unit| match unit.source {
+            UnitSource::Device(index) => self.of_device(node, index as usize),
+            UnitSource::CounterSet { pool, set } => {
+                let totals = node.pools.get(pool).counters().totals_of(set);
+                let left = &self.counters[pool as usize];
+                least(totals.map(|(counter, total)| (left[counter as usize], total)))
+            }
+        })
+    }
+
+    fn of_device(&self, node: &NodeDevices, index: usize) -> f64 {
+        let state = &self.devices[index];
+        if state.is_dedicated {
+            return 0.0;
+        }
+        let capacity = &node.devices[index].device().capacity;
+        least(capacity.iter().zip(&state.consumed).map(|((_, value), consumed)| (*value - *consumed, *value)))
+    }
+
+    /// How many devices the request could have now, each looked at for itself. Calls `on_unit` with what they are, or are cut from, some
+    /// several times.
+    pub fn usable(&self, node: &NodeDevices, wish: &Wish, mut on_unit: impl FnMut(u32)) -> Usable {
+        let mut usable = Usable::default();
+        for ((own, state), takes) in node.devices.iter().zip(&self.devices).zip(wish.takes()) {
+            let Some(takes) = takes else { continue };
+            if !state.is_dedicated && state.has_room_for(own, takes) && self.pays_for(node, own, state) {
+                usable.number += 1;
+                usable.some_are_shared |= own.device().allow_multiple_allocations;
+                own.units.iter().copied().for_each(&mut on_unit);
+            }
+        }
+        usable
+    }
+
+    fn pays_for(&self, node: &NodeDevices, own: &OwnDevice, state: &DeviceState) -> bool {
+        let left = &self.counters[own.pool as usize];
+        let parts = node.pools.get(own.pool).counters().parts(own.in_pool);
+        state.is_shared || parts.iter().all(|(counter, amount)| *amount <= left[*counter as usize])
+    }
+}
+
+impl DeviceState {
+    fn has_room_for(&self, own: &OwnDevice, takes: &[Quantity]) -> bool {
+        let capacity = own.device().capacity.iter();
+        capacity.zip(takes).zip(&self.consumed).all(|(((_, value), takes), consumed)| *consumed + *takes <= *value)
+    }
+}
+
+/// The least share of a total that is left, 0 to 1; 1 without any.
+fn least(left_of_totals: impl Iterator<Item = (Quantity, Quantity)>) -> f64 {
+    let shares = left_of_totals
+        .filter(|(_, total)| *total > Quantity::ZERO)
+        .map(|(left, total)| left.nanos() as f64 / total.nanos() as f64);
+    shares.fold(1.0, f64::min).max(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{
+        CounterConsumption, CounterSet, Device, DeviceClass, RequestDetails, ResourceSlice, Selector, Str,
+    };
+    use crate::node_selector::Node;
+    use crate::select::SelectError;
+    use crate::testing::{quantity, result, slice};
+    use crate::{Pools, Select, Slices};
+    use berth_cel::QualifiedName;
+    use std::collections::BTreeMap;
+
+    const MEMORY: &str = "memory";
+
+    /// Selects the devices of the name that it is.
+    struct ByName;
+
+    impl Select for ByName {
+        fn selects(
+            &mut self,
+            expression: &Str,
+            device: &berth_cel::Device<'_>,
+            _: &mut u64,
+        ) -> Result<bool, SelectError> {
+            Ok(device.capacity.iter().any(|(name, _)| *name.id == **expression))
+        }
+    }
+
+    fn amount(text: &str) -> Vec<(QualifiedName, Quantity)> {
+        vec![(QualifiedName::parse(MEMORY), quantity(text))]
+    }
+
+    fn shared(name: &str) -> Device {
+        Device { name: name.into(), capacity: amount("80Gi"), allow_multiple_allocations: true, ..Device::default() }
+    }
+
+    fn share(device: &str, id: &str, text: &str) -> AllocationResult {
+        let share =
+            DeviceResult { share_id: Some(id.into()), consumed_capacity: amount(text), ..result("d/p", device) };
+        AllocationResult { results: vec![share], ..AllocationResult::default() }
+    }
+
+    fn whole(device: &str) -> AllocationResult {
+        AllocationResult { results: vec![result("d/p", device)], ..AllocationResult::default() }
+    }
+
+    fn on_n1(slices: impl IntoIterator<Item = ResourceSlice>) -> NodeDevices {
+        let slices: Slices = slices.into_iter().collect();
+        let labels = BTreeMap::<Str, Str>::new();
+        let node = Node { name: "n1", labels: &labels };
+        NodeDevices::new(&node, Pools::of_node_alone(&slices, &node))
+    }
+
+    fn wish(node: &NodeDevices, request: &RequestDetails) -> Wish {
+        node.wish(request, &DeviceClass::default(), &mut ByName, &mut 1_000)
+    }
+
+    fn asking(text: &str) -> RequestDetails {
+        RequestDetails { capacity: amount(text), ..RequestDetails::default() }
+    }
+
+    fn usable(free: &Free, node: &NodeDevices, wish: &Wish) -> (usize, Vec<u32>) {
+        let mut units = Vec::new();
+        let number = free.usable(node, wish, |unit| units.push(unit)).number;
+        (number, units)
+    }
+
+    #[test]
+    fn a_device_is_free_until_somebody_has_it_and_a_shared_one_as_far_as_nobody_has_it() {
+        let devices = vec![Device { name: "a".into(), ..Device::default() }, shared("s")];
+        let node = on_n1([ResourceSlice { devices, ..slice("s1", "d/p", Some("n1"), &[]) }]);
+        let mut free = Free::new(&node, &AllocatedState::default());
+        assert_eq!(free.units(&node).collect::<Vec<_>>(), [1.0, 1.0]);
+        let (any, much) = (wish(&node, &RequestDetails::default()), wish(&node, &asking("50Gi")));
+        assert_eq!((usable(&free, &node, &any).0, usable(&free, &node, &much)), (2, (1, vec![1])));
+        assert_eq!(wish(&node, &asking("81Gi")).number(), 0);
+        free.take(&node, &share("s", "1", "40Gi"));
+        assert_eq!(free.units(&node).collect::<Vec<_>>(), [1.0, 0.5]);
+        assert_eq!(usable(&free, &node, &much).0, 0);
+        assert_eq!(usable(&free, &node, &wish(&node, &asking("40Gi"))).0, 1);
+        free.take(&node, &whole("a"));
+        assert_eq!(free.units(&node).collect::<Vec<_>>(), [0.0, 0.5]);
+        assert_eq!(usable(&free, &node, &any), (0, vec![]), "who names no amount wants all of it");
+    }
+
+    #[test]
+    fn what_is_taken_one_by_one_is_what_is_allocated() {
+        let devices = vec![shared("a"), shared("b"), Device { name: "c".into(), ..Device::default() }];
+        let node = on_n1([ResourceSlice { devices, ..slice("s1", "d/p", Some("n1"), &[]) }]);
+        let mut state = AllocatedState::default();
+        let mut free = Free::new(&node, &state);
+        for allocation in [share("a", "1", "20Gi"), share("a", "2", "30Gi"), share("b", "3", "0"), whole("c")] {
+            state.allocate(&allocation);
+            free.take(&node, &allocation);
+        }
+        let anew = Free::new(&node, &state);
+        let units = |free: &Free| free.units(&node).collect::<Vec<_>>();
+        assert_eq!((units(&free), units(&anew)), (vec![0.375, 1.0, 0.0], vec![0.375, 1.0, 0.0]));
+    }
+
+    #[test]
+    fn partitions_are_parts_of_what_they_are_cut_from() {
+        let cut = |name: &str, slices: &str| Device {
+            name: name.into(),
+            consumes_counters: vec![CounterConsumption {
+                counter_set: "gpu-0".into(),
+                counters: vec![("slices".into(), quantity(slices))],
+            }],
+            ..Device::default()
+        };
+        let counters = vec![("slices".into(), quantity("8"))];
+        let shared_counters = vec![CounterSet { name: "gpu-0".into(), counters }];
+        let of_two = |slice: ResourceSlice| ResourceSlice { resource_slice_count: 2, ..slice };
+        let sets = ResourceSlice { shared_counters, ..of_two(slice("s0", "d/p", Some("n1"), &[])) };
+        let devices = vec![cut("whole", "8"), cut("half", "4"), cut("part", "2"), cut("other-half", "4")];
+        let node = on_n1([sets, ResourceSlice { devices, ..of_two(slice("s1", "d/p", Some("n1"), &[])) }]);
+        let mut free = Free::new(&node, &AllocatedState::default());
+        let any = wish(&node, &RequestDetails::default());
+        assert_eq!(free.units(&node).collect::<Vec<_>>(), [1.0]);
+        assert_eq!(usable(&free, &node, &any).0, 4);
+        free.take(&node, &whole("half"));
+        assert_eq!(free.units(&node).collect::<Vec<_>>(), [0.5]);
+        assert_eq!(usable(&free, &node, &any), (2, vec![0, 0]));
+        let mut state = AllocatedState::default();
+        state.allocate(&whole("half"));
+        state.allocate(&whole("part"));
+        assert_eq!(Free::new(&node, &state).units(&node).collect::<Vec<_>>(), [0.25]);
+    }
+
+    #[test]
+    fn devices_for_other_nodes_and_for_all_are_not_the_nodes_own() {
+        let node = on_n1([
+            slice("s1", "d/p", Some("n1"), &["a"]),
+            slice("s2", "d/q", Some("n2"), &["b"]),
+            slice("s3", "d/r", None, &["c"]),
+        ]);
+        assert_eq!((node.drivers().count(), node.size()), (1, 1));
+        assert!(!node.is_empty() && on_n1([slice("s3", "d/r", None, &["c"])]).is_empty());
+        let mut free = Free::new(&node, &AllocatedState::default());
+        let elsewhere = AllocationResult { results: vec![result("d/r", "c")], ..AllocationResult::default() };
+        free.take(&node, &elsewhere);
+        assert_eq!(free.units(&node).collect::<Vec<_>>(), [1.0]);
+    }
+
+    #[test]
+    fn the_counters_of_other_nodes_are_not_kept_and_its_own_pools_stay_the_same() {
+        let counters = || vec![CounterSet { name: "gpu-0".into(), counters: vec![("slices".into(), quantity("8"))] }];
+        let of_node = |node: &'static str| {
+            let pool = if node == "n1" { "d/n1" } else { "d/n2" };
+            let two = |slice: ResourceSlice| ResourceSlice { resource_slice_count: 2, ..slice };
+            let sets = two(slice(&format!("{node}-sets"), pool, Some(node), &[]));
+            [
+                ResourceSlice { shared_counters: counters(), ..sets },
+                two(slice(&format!("{node}-d"), pool, Some(node), &["a"])),
+            ]
+        };
+        let slices: Slices = of_node("n1").into_iter().chain(of_node("n2")).collect();
+        let labels = BTreeMap::<Str, Str>::new();
+        let node = Node { name: "n1", labels: &labels };
+        let own = || Pools::of_node_alone(&slices, &node);
+        assert_eq!((own().len(), Pools::for_node(&slices, &node).unwrap().len()), (1, 2));
+        assert!(NodeDevices::new(&node, own()).is_of(&own()));
+        assert_eq!(slices.most_units().0.into_values().collect::<Vec<_>>(), [1]);
+        assert!(!slices.have_shared_devices());
+    }
+
+    #[test]
+    fn a_request_gets_what_both_its_class_and_its_selectors_select() {
+        let devices = vec![shared("a"), Device { name: "b".into(), ..Device::default() }];
+        let node = on_n1([ResourceSlice { devices, ..slice("s1", "d/p", Some("n1"), &[]) }]);
+        let selecting = |name: &str| vec![Selector { cel: Some(name.into()) }];
+        let class = DeviceClass { selectors: selecting(MEMORY), ..DeviceClass::default() };
+        let number = |request: &RequestDetails| node.wish(request, &class, &mut ByName, &mut 1_000).number();
+        assert_eq!(number(&RequestDetails::default()), 1);
+        assert_eq!(number(&RequestDetails { selectors: selecting("cores"), ..RequestDetails::default() }), 0);
+    }
+}

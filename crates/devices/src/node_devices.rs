@@ -1,0 +1,195 @@
+//! The devices of slices for one node alone, and which of them a request selects: for scores, which ask this often. What is free of them is
+//! in [`Free`](crate::free::Free).
+
+use crate::model::{Device, DeviceClass, RequestDetails, ResourceSlice, Selector, Str};
+use crate::node_selector::Node;
+use crate::pools::Pools;
+use crate::select::Select;
+use crate::{capacity, taints};
+use berth_quantity::Quantity;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// See the module's documentation. Devices are numbered, and so are units: a unit is a device, or a counter set from which devices are cut.
+#[derive(Debug)]
+pub struct NodeDevices {
+    pub(crate) pools: Pools,
+    pub(crate) devices: Vec<OwnDevice>,
+    units: Vec<Unit>,
+    /// Devices, and parts that they take from counters.
+    size: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct OwnDevice {
+    pub(crate) pool: u32,
+    /// Its number within the pool.
+    pub(crate) in_pool: u32,
+    slice: Arc<ResourceSlice>,
+    /// Its number within the slice.
+    in_slice: u32,
+    /// What it is, or what it is cut from.
+    pub(crate) units: SmallVec<[u32; 1]>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Unit {
+    driver: Str,
+    pub(crate) source: UnitSource,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum UnitSource {
+    Device(u32),
+    CounterSet { pool: u32, set: u32 },
+}
+
+impl OwnDevice {
+    pub(crate) fn device(&self) -> &Device {
+        &self.slice.devices[self.in_slice as usize]
+    }
+}
+
+impl NodeDevices {
+    /// Of the pools that [`Pools::of_node_alone`] gives. O(devices of the pools).
+    pub fn new(node: &Node<'_>, pools: Pools) -> Self {
+        let mut all = Self { pools: Pools::default(), devices: Vec::new(), units: Vec::new(), size: 0 };
+        let mut sets: FxHashMap<(u32, u32), u32> = FxHashMap::default();
+        for (index, pool) in pools.iter().enumerate() {
+            let mut in_pool = 0;
+            for slice in pool.slices() {
+                for in_slice in 0..slice.devices.len() {
+                    if slice.nodes.only_node().is_some_and(|own| **own == *node.name) {
+                        let at = (index as u32, in_pool);
+                        all.size += 1 + pool.counters().parts(in_pool).len();
+                        let units = all.units_of(&slice.id.driver, at, pool.counters().sets_of(in_pool), &mut sets);
+                        let (slice, in_slice) = (slice.clone(), in_slice as u32);
+                        all.devices.push(OwnDevice { pool: at.0, in_pool, slice, in_slice, units });
+                    }
+                    in_pool += 1;
+                }
+            }
+        }
+        all.pools = pools;
+        all
+    }
+
+    fn units_of(
+        &mut self,
+        driver: &Str,
+        (pool, _): (u32, u32),
+        from: impl Iterator<Item = u32>,
+        known: &mut FxHashMap<(u32, u32), u32>,
+    ) -> SmallVec<[u32; 1]> {
+        let mut units = SmallVec::new();
+        for set in from {
+            let unit = *known.entry((pool, set)).or_insert_with(|| {
+                self.units.push(Unit { driver: driver.clone(), source: UnitSource::CounterSet { pool, set } });
+                self.units.len() as u32 - 1
+            });
+            if !units.contains(&unit) {
+                units.push(unit);
+            }
+        }
+        if units.is_empty() {
+            units.push(self.units.len() as u32);
+            let source = UnitSource::Device(self.devices.len() as u32);
+            self.units.push(Unit { driver: driver.clone(), source });
+        }
+        units
+    }
+
+    /// Whether it was made of these very pools. Pools that only a part of a node's slices makes up are others each time.
+    pub fn is_of(&self, pools: &Pools) -> bool {
+        self.pools.are_the_same(pools)
+    }
+
+    pub const fn is_empty(&self) -> bool {
+        self.devices.is_empty()
+    }
+
+    /// How many devices there are, and parts that they take from counters: what a look at all of them costs.
+    pub const fn size(&self) -> usize {
+        self.size
+    }
+
+    /// The driver of each unit.
+    pub fn drivers(&self) -> impl Iterator<Item = &Str> {
+        self.units.iter().map(|unit| &unit.driver)
+    }
+
+    pub(crate) fn units(&self) -> &[Unit] {
+        &self.units
+    }
+
+    /// Takes those devices out of `selected` that the selectors do not select, or fail on.
+    fn select(&self, selectors: &[Selector], select: &mut dyn Select, steps: &mut u64, selected: &mut [bool]) {
+        for (own, selected) in self.devices.iter().zip(selected) {
+            *steps = steps.saturating_sub(1);
+            let view = own.device().view(&own.slice.id.driver);
+            let mut agrees = |selector: &Selector| {
+                let expression = selector.cel.as_ref();
+                expression.is_some_and(|expression| select.selects(expression, &view, steps) == Ok(true))
+            };
+            *selected = *selected && selectors.iter().all(&mut agrees);
+        }
+    }
+
+    /// What the request takes of each device, if it can have it at all. `steps` as in
+    /// [`Allocator::allocate`](crate::Allocator::allocate): once they are used up, no more devices are selected.
+    pub fn wish(
+        &self,
+        request: &RequestDetails,
+        class: &DeviceClass,
+        select: &mut dyn Select,
+        steps: &mut u64,
+    ) -> Wish {
+        let mut selected = vec![true; self.devices.len()];
+        self.select(&class.selectors, select, steps, &mut selected);
+        self.select(&request.selectors, select, steps, &mut selected);
+        let mut wish = Wish { takes: Vec::with_capacity(self.devices.len()), amounts: Vec::new() };
+        for (own, selected) in self.devices.iter().zip(&selected) {
+            let device = own.device();
+            let is_able = *selected && !taints::prevent_allocation(device, &request.tolerations);
+            let amounts = if is_able { capacity::needs(device, &request.capacity) } else { None };
+            wish.push(amounts);
+        }
+        wish
+    }
+}
+
+/// By device of a node, how much a request takes of each capacity, if it can have it while all of it is free.
+#[derive(Debug)]
+pub struct Wish {
+    /// Places in `amounts`, counted from 1; 0 for devices that it cannot have.
+    takes: Vec<u16>,
+    /// Different ones: most devices of a node are alike.
+    amounts: Vec<Amounts>,
+}
+
+/// By capacity of a device.
+pub(crate) type Amounts = SmallVec<[Quantity; 1]>;
+
+impl Wish {
+    fn push(&mut self, amounts: Option<Amounts>) {
+        let place = amounts.and_then(|amounts| {
+            let place = self.amounts.iter().position(|known| *known == amounts).unwrap_or_else(|| {
+                self.amounts.push(amounts);
+                self.amounts.len() - 1
+            });
+            u16::try_from(place + 1).ok()
+        });
+        self.takes.push(place.unwrap_or(0));
+    }
+
+    /// By device.
+    pub(crate) fn takes(&self) -> impl Iterator<Item = Option<&Amounts>> {
+        self.takes.iter().map(|place| self.amounts.get(usize::from(*place).checked_sub(1)?))
+    }
+
+    /// How many devices of the node the request could have if they were free.
+    pub fn number(&self) -> usize {
+        self.takes().flatten().count()
+    }
+}

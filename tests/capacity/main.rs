@@ -1,6 +1,7 @@
 //! `berth drain-check`, `berth headroom`, `berth diff` and `--add-nodes` as a user meets them: manifests in, answers and exit codes out.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod devices;
 mod diff;
 
 use serde_json::{Value, json};

@@ -227,7 +227,8 @@ mod tests {
     }
 
     fn of(cluster: &Cluster, milli_cpu: i64, limit: usize) -> Headroom {
-        let template = Template { pod: pod("web", shape_of(milli_cpu, GIB)), claims: Vec::new() };
+        let template =
+            Template { pod: pod("web", shape_of(milli_cpu, GIB)), claims: Vec::new(), resource_claims: Vec::new() };
         let profiles = [Arc::new(CompiledProfile::default_preset("test"))];
         headroom(cluster, &profiles, 0, &template, limit)
     }

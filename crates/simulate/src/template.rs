@@ -1,5 +1,9 @@
+use crate::claims::unallocated;
 use berth_core::ledger::Object;
-use berth_core::model::{ClaimKey, PersistentVolumeClaim, Pod, PodKey, PodVolume, PodVolumes, Str};
+use berth_core::model::{
+    ClaimKey, ClaimSource, PersistentVolumeClaim, Pod, PodKey, PodResourceClaim, PodVolume, PodVolumes, ResourceClaim,
+    Str,
+};
 use std::sync::Arc;
 
 /// A pod as its controller makes it.
@@ -9,6 +13,8 @@ pub struct Template {
     pub pod: Pod,
     /// The claims that every copy gets for itself, under the names that `pod` knows them by.
     pub claims: Vec<PersistentVolumeClaim>,
+    /// The same of ResourceClaims.
+    pub resource_claims: Vec<ResourceClaim>,
 }
 
 impl Template {
@@ -20,7 +26,36 @@ impl Template {
             let own = volumes.iter().map(|volume| self.own(volume, &key, uid, &mut claims));
             Arc::new(PodVolumes::from(own.collect::<Vec<_>>()))
         });
-        (claims, Pod { key, uid: uid.clone(), volumes, ..self.pod.clone() })
+        let resource_claims = self.pod.resource_claims.as_deref().map(|entries| {
+            let own = entries.iter().map(|entry| self.own_entry(entry, &key, uid, &mut claims));
+            own.collect()
+        });
+        (claims, Pod { key, uid: uid.clone(), volumes, resource_claims, ..self.pod.clone() })
+    }
+
+    /// `entry` as the pod `pod` has it; the claim that is made for it goes to `claims`.
+    fn own_entry(
+        &self,
+        entry: &PodResourceClaim,
+        pod: &PodKey,
+        uid: &Str,
+        claims: &mut Vec<Object>,
+    ) -> PodResourceClaim {
+        let ClaimSource::Generated(known) = &entry.source else { return entry.clone() };
+        let Some(claim) = self.resource_claims.iter().find(|claim| claim.key.name == *known) else {
+            return entry.clone();
+        };
+        let name: Str = format!("{}-{}", pod.name, entry.name).into();
+        let key = ClaimKey { namespace: pod.namespace.clone(), name: name.clone() };
+        let made = ResourceClaim {
+            uid: format!("{uid}-{key}").into(),
+            key,
+            controller: Some(uid.clone()),
+            deleting: false,
+            ..unallocated(claim)
+        };
+        claims.push(made.into());
+        PodResourceClaim { name: entry.name.clone(), source: ClaimSource::Generated(name) }
     }
 
     /// `volume` as the pod `key` has it; the claim that is made for it goes to `claims`.
@@ -92,7 +127,7 @@ mod tests {
         let mut like = pod("db-0", shape());
         like.volumes = Some(Arc::new(PodVolumes::from(volumes)));
         let claims = ["data-db-0", "db-0-scratch"].map(|name| unbound(&claim(name)));
-        let template = Template { pod: like, claims: claims.to_vec() };
+        let template = Template { pod: like, claims: claims.to_vec(), resource_claims: Vec::new() };
         let (made, copy) = template.copy("db-7", &"uid-7".into());
         let volumes: Vec<String> = copy
             .volumes
@@ -110,5 +145,38 @@ mod tests {
             .collect();
         let want = [("data-db-0-db-7".into(), None, true), ("db-7-scratch".into(), Some("uid-7".into()), true)];
         assert_eq!(made, want);
+    }
+
+    #[test]
+    fn a_copy_has_devices_of_its_own_by_claims_that_are_made_for_its_pod() {
+        let entry = |name: &str, source| PodResourceClaim { name: name.into(), source };
+        let mut like = pod("train-0", shape());
+        let sources = [
+            entry("own", ClaimSource::Generated("train-0-own-x7k2p".into())),
+            entry("shared", ClaimSource::Named("fabric".into())),
+        ];
+        like.resource_claims = Some(sources.into());
+        let key = ClaimKey { namespace: "default".into(), name: "train-0-own-x7k2p".into() };
+        let claim = ResourceClaim {
+            key,
+            uid: "old".into(),
+            resource_version: "1".into(),
+            deleting: true,
+            controller: Some("train-0".into()),
+            has_finalizer: true,
+            is_extended: false,
+            spec: Arc::default(),
+            allocation: None,
+            reserved_for: vec!["train-0".into()],
+            devices: Vec::new(),
+        };
+        let template = Template { pod: like, claims: Vec::new(), resource_claims: vec![claim] };
+        let (made, copy) = template.copy("train-7", &"uid-7".into());
+        let names =
+            copy.resource_claims.iter().flat_map(|entries| entries.iter().filter_map(|entry| entry.source.claim()));
+        assert_eq!(names.map(|name| &**name).collect::<Vec<_>>(), ["train-7-own", "fabric"]);
+        let [Object::ResourceClaim(made)] = &made[..] else { panic!("{made:?}") };
+        assert_eq!((&*made.key.name, made.controller.as_deref()), ("train-7-own", Some("uid-7")));
+        assert!(made.reserved_for.is_empty() && !made.deleting && *made.uid != *"old");
     }
 }

@@ -4,6 +4,7 @@
 //! Kinds that do not matter are skipped and counted in a note.
 
 mod calls;
+mod claim_templates;
 mod configurations;
 mod documents;
 mod error;
@@ -41,7 +42,7 @@ pub(crate) struct InputArgs {
     ///
     /// What `kubectl get … -A -o yaml` prints, or manifests written by hand: every kind that the operator reads (nodes,
     /// pods, namespaces, Services and controllers, PodDisruptionBudgets, volumes, claims, storage objects, DeviceClasses,
-    /// ResourceSlices, ResourceClaims), SchedulerProfiles, a KubeSchedulerConfiguration and a Policy; other kinds are
+    /// ResourceSlices, ResourceClaims and their templates), SchedulerProfiles, a KubeSchedulerConfiguration and a Policy; other kinds are
     /// skipped, and a note counts them. A pod with spec.nodeName is running, one without is pending. Without any, the
     /// cluster of the kubeconfig is read.
     #[arg(short, long = "filename", value_name = "PATH")]
@@ -75,7 +76,9 @@ pub struct Inputs {
 /// What `text` describes, read as the file of manifests called `name` would be.
 pub fn inputs_from(name: &str, text: &str) -> Result<Inputs, InputError> {
     let (calls, mut notes) = (Calls::default(), Vec::new());
-    let objects = objects::sort(documents::split(name, text)?, &calls, &mut notes);
+    let mut read = documents::split(name, text)?;
+    claim_templates::make(&mut read, &mut notes);
+    let objects = objects::sort(read, &calls, &mut notes);
     settle(objects, Decoder::default(), calls, notes)
 }
 
@@ -92,6 +95,7 @@ pub(crate) fn load_keeping(
 ) -> Result<(Inputs, Vec<Value>), InputError> {
     let mut notes = Vec::new();
     let mut read = read_with(&args.filename, &mut calls)?;
+    claim_templates::make(&mut read, &mut notes);
     let written: Vec<Value> = read.iter().filter(|object| wanted.takes(object)).map(Wanted::completed).collect();
     // What was asked about is not of a kind that does not matter.
     read.retain(|object| !wanted.takes(object) || Kind::find(&object.api_version, &object.kind).is_some());
@@ -162,7 +166,9 @@ pub(crate) struct Pair {
 pub(crate) fn load_pair(args: &InputArgs, mut calls: Calls) -> Result<Pair, InputError> {
     let [first, second] = args.profile.as_slice() else { return Err(InputError::NotTwo { given: args.profile.len() }) };
     let mut notes = Vec::new();
-    let objects = objects::sort(read_with(&args.filename, &mut calls)?, &calls, &mut notes);
+    let mut read = read_with(&args.filename, &mut calls)?;
+    claim_templates::make(&mut read, &mut notes);
+    let objects = objects::sort(read, &calls, &mut notes);
     let cluster = objects::decode(objects.cluster, decoder(args), &mut calls, &mut notes)?;
     let mut calls = [calls.clone(), calls];
     let [first_calls, second_calls] = &mut calls;

@@ -5,7 +5,9 @@ use super::written::{Named, PodSource};
 use anyhow::{anyhow, bail};
 use berth_cluster::decode::{Decoder, Object};
 use berth_cluster::manifest::from_manifest;
-use berth_core::model::{BindingMode, ClaimKey, PersistentVolumeClaim, Pod, Str};
+use berth_core::model::{
+    BindingMode, ClaimKey, ClaimSource, PersistentVolumeClaim, Pod, PodResourceClaim, ResourceClaim, Str,
+};
 use berth_simulate::{Budget, Cluster, Health, LocalVolume, OnNode, Template, unbound};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -81,7 +83,23 @@ impl<'a> Maker<'a> {
     /// The template that `pod`, as its controller makes it, is; a pod of the StatefulSet `set` has claims by its templates.
     fn template(&mut self, mut pod: Value, set: Option<&Value>) -> anyhow::Result<Template> {
         let claims = self.own_claims(&mut pod, set)?;
-        Ok(Template { pod: self.pod(&pod)?, claims })
+        let pod = self.pod(&pod)?;
+        let resource_claims = self.own_resource_claims(&pod);
+        Ok(Template { pod, claims, resource_claims })
+    }
+
+    /// The claims that were made for the pod by templates.
+    fn own_resource_claims(&self, pod: &Pod) -> Vec<ResourceClaim> {
+        let is_own = |claim: &ResourceClaim| {
+            let mut entries = pod.resource_claims.iter().flat_map(|entries| entries.iter());
+            let made = |entry: &PodResourceClaim| entry.source == ClaimSource::Generated(claim.key.name.clone());
+            claim.key.namespace == pod.key.namespace && entries.any(made)
+        };
+        let claims = self.cluster.others.iter().filter_map(|object| match object {
+            Object::ResourceClaim(claim) if is_own(claim) => Some(ResourceClaim::clone(claim)),
+            _ => None,
+        });
+        claims.collect()
     }
 
     /// The claims that are made with `pod`. A volume whose claim is bound before its pod is placed goes from the pod: where it
@@ -187,7 +205,7 @@ fn as_made(pod: &Value) -> Value {
     let mut spec = pod["spec"].as_object().cloned().unwrap_or_default();
     spec.retain(|field, _| !matches!(field.as_str(), "nodeName" | "schedulingGates"));
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec,
-        "status": {"qosClass": pod["status"]["qosClass"]}})
+        "status": {"qosClass": pod["status"]["qosClass"], "resourceClaimStatuses": pod["status"]["resourceClaimStatuses"]}})
 }
 
 /// The pod that `object`, the workload `named`, would make.

@@ -32,7 +32,7 @@ fn running(name: &str, on: &str, kind: &str, shape: PodShape) -> OnNode {
     let made = PodShape { controller: (!kind.is_empty()).then_some(controller), ..shape.clone() };
     OnNode {
         running: Pod { node_name: Some(on.into()), ..pod(name, shape) },
-        template: Template { pod: pod(name, made), claims: Vec::new() },
+        template: Template { pod: pod(name, made), claims: Vec::new(), resource_claims: Vec::new() },
         health: Health::Ready,
         local_volumes: Vec::new(),
     }

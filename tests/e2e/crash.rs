@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use berth_lab::NodeSpec;
-use serde_json::json;
+use berth_lab::{ControlPlane, NodeSpec};
+use serde_json::{Value, json};
 
 use crate::audit::Audit;
 use crate::cluster::{namespace, own_plane, serving, start};
@@ -19,17 +19,24 @@ const NODES: usize = 200;
 const KILLS: usize = 5;
 /// Milli-CPU of a node: 30 pods, 6,000 in all.
 const ROOM: u64 = 3_000;
+/// One pod in so many has a claim of a device.
+const CLAIMS: usize = 10;
+/// Of a node. A full one has three pods with claims in the mean.
+const DEVICES: usize = 4;
+const DRIVER: &str = "devices.crash.berth.dev";
 /// Longest run: minutes where the machine is shared.
 const LIMIT: Duration = Duration::from_mins(5);
 
 /// A kill may lose a pod, or leave a bind that succeeded without an answer to its sender: the next process must neither bind that
-/// pod again nor give its capacity to another one.
+/// pod again nor give its capacity to another one. The same of devices: a claim may be allocated, and not yet reserved, or its pod not bound.
 #[test]
 fn five_kills_during_five_thousand_pods_lose_none_bind_none_twice_and_overbook_no_node() {
     let audit = Audit::new("crash");
     let plane = own_plane(audit.flags());
     namespace(&plane, "crash");
     plane.create_nodes(NODES, |i| NodeSpec::new(&format!("n{i}"), "zone-a", "3", "64Gi")).unwrap();
+    let driver = plane.start_driver(DRIVER, &(0..NODES).map(|i| format!("n{i}")).collect::<Vec<_>>(), DEVICES).unwrap();
+    plane.create_objects(&claims(), PODS / CLAIMS, 16, |i| claim(&format!("p{}", i * CLAIMS))).unwrap();
     let mut operator = serving(&plane, "berth-0", &[]);
     // Nodes filled one after the other: each fill is a chance to overbook.
     plane.api.post(PROFILES, &profile("crash", &json!({"preset": "BinPack"}))).unwrap();
@@ -38,7 +45,14 @@ fn five_kills_during_five_thousand_pods_lose_none_bind_none_twice_and_overbook_n
     let began = Instant::now();
     thread::scope(|scope| {
         let made = scope.spawn(|| {
-            plane.create_objects(&pod_path("crash", ""), PODS, 16, |i| pod("crash", &format!("p{i}"), "crash", "100m"))
+            plane.create_objects(&pod_path("crash", ""), PODS, 16, |i| {
+                let name = format!("p{i}");
+                let mut pod = pod("crash", &name, "crash", "100m");
+                if i.is_multiple_of(CLAIMS) {
+                    pod["spec"]["resourceClaims"] = json!([{"name": "device", "resourceClaimName": name}]);
+                }
+                pod
+            })
         });
         for kill in 1..=KILLS {
             // The last kill leaves so many pods that it cannot come too late.
@@ -69,6 +83,10 @@ fn five_kills_during_five_thousand_pods_lose_none_bind_none_twice_and_overbook_n
     let over: BTreeMap<_, _> = used.iter().filter(|(_, used)| **used > ROOM).collect();
     assert!(over.is_empty(), "overbooked: {over:?}");
     assert_eq!(used.values().sum::<u64>(), PODS as u64 * 100);
+    assert_eq!(wrong_claims(&plane), Vec::<String>::new());
+    let looked = || Ok((driver.admitted() + driver.refused() >= PODS / CLAIMS).then_some(()));
+    plane.wait_for("the driver to look at all pods with claims", LIMIT, looked).unwrap();
+    assert_eq!(driver.refused(), 0, "pods were bound without what they claim");
 
     // An answer to a process that was killed meanwhile is not a success in the audit log: such a bind landed unheard.
     let mut successes: BTreeMap<String, usize> = BTreeMap::new();
@@ -85,4 +103,40 @@ fn five_kills_during_five_thousand_pods_lose_none_bind_none_twice_and_overbook_n
         "crash: {PODS} pods, {KILLS} kills, {:.1} s; binds by the API server's code: {codes:?}, landed unheard: {unheard}",
         took.as_secs_f64()
     );
+}
+
+fn claims() -> String {
+    "/apis/resource.k8s.io/v1/namespaces/crash/resourceclaims".to_owned()
+}
+
+/// Of one device, for the pod of this name.
+fn claim(name: &str) -> Value {
+    json!({
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": name},
+        "spec": {"devices": {"requests": [{"name": "device", "exactly": {"deviceClassName": DRIVER}}]}},
+    })
+}
+
+/// Claims that have not one device of their pod's node for it alone.
+fn wrong_claims(plane: &ControlPlane) -> Vec<String> {
+    let (claims, pods) = (plane.api.get(&claims()).unwrap(), plane.api.get(&pod_path("crash", "")).unwrap());
+    let list = |list: &Value| list["items"].as_array().unwrap().clone();
+    let node_of: BTreeMap<String, Value> = list(&pods)
+        .into_iter()
+        .map(|pod| (pod["metadata"]["name"].to_string(), pod["spec"]["nodeName"].clone()))
+        .collect();
+    let mut taken: BTreeMap<String, String> = BTreeMap::new();
+    let mut wrong = Vec::new();
+    for claim in list(&claims) {
+        let (name, status) = (claim["metadata"]["name"].to_string(), &claim["status"]);
+        let results = &status["allocation"]["devices"]["results"];
+        let other = taken.insert(format!("{} {}", results[0]["pool"], results[0]["device"]), name.clone());
+        let is_one = results.as_array().is_some_and(|results| results.len() == 1) && other.is_none();
+        let is_reserved = status["reservedFor"].as_array().is_some_and(|users| users.len() == 1)
+            && status["reservedFor"][0]["name"] == claim["metadata"]["name"];
+        if !is_one || !is_reserved || node_of.get(&name) != Some(&results[0]["pool"]) {
+            wrong.push(format!("claim {name}: {status}, as {other:?}"));
+        }
+    }
+    wrong
 }

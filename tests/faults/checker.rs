@@ -8,6 +8,7 @@ use berth_lab::ControlPlane;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::devices::{self, Claims};
 use crate::load::{LOADED, name};
 use crate::objects::{milli, milli_of, pod_path};
 use crate::storage::{VOLUMES, claim_path};
@@ -60,10 +61,12 @@ pub(super) fn judge(plane: &ControlPlane, known: &Known) -> Verdict {
     let (nodes, pods) = (list("/api/v1/nodes"), list(&pod_path(LOADED, "")));
     let (volumes, claims) = (list(VOLUMES), list(&claim_path(LOADED, "")));
     let storage = Storage { claims: by_name(&claims), volumes: by_name(&volumes), nodes: by_name(&nodes) };
-    judge_these(&storage, &pods, known)
+    // Later than the pods: one that is bound has its device by then.
+    let device_claims = list(&devices::claim_path(""));
+    judge_these(&storage, &by_name(&device_claims), &pods, known)
 }
 
-fn judge_these(storage: &Storage<'_>, pods: &[Value], known: &Known) -> Verdict {
+fn judge_these(storage: &Storage<'_>, device_claims: &Claims<'_>, pods: &[Value], known: &Known) -> Verdict {
     let there = by_name(pods);
     let vanished = known.pods.clone().map(name).filter(|name| !there.contains_key(&**name)).collect();
     let mut verdict = Verdict { vanished, ..Verdict::default() };
@@ -73,12 +76,14 @@ fn judge_these(storage: &Storage<'_>, pods: &[Value], known: &Known) -> Verdict 
     let taken = storage.taken(&placed);
     for pod in pods.iter().filter(|pod| pod["spec"]["nodeName"].is_null() && pod["spec"]["schedulerName"] == LOADED) {
         // While another pod uses a claim that is for one pod, this one fits nowhere.
-        if claim_in(pod).is_none_or(|claim| !taken.contains(claim)) {
+        let is_taken = claim_in(pod).is_some_and(|claim| taken.contains(claim));
+        if !is_taken && !devices::is_away(device_claims, &storage.nodes, pod) {
             verdict.waiting += 1;
             verdict.why = pod["status"].clone();
         }
     }
     verdict.broken = storage.broken(&placed);
+    verdict.broken.extend(devices::broken(device_claims, pods));
     let mut by_node: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
     for pod in placed {
         by_node.entry(pod["spec"]["nodeName"].as_str().unwrap()).or_default().push(pod);
@@ -165,7 +170,8 @@ fn what_must_not_be_is_told() {
     let claims = [claim("one", "ReadWriteOnce", "v"), claim("alone", "ReadWriteOncePod", "w")];
     let judged = |claims: &[Value], pods: &[Value]| {
         let storage = Storage { claims: by_name(claims), volumes: by_name(&volumes), nodes: by_name(&nodes) };
-        let Verdict { waiting, overbooked, broken, .. } = judge_these(&storage, pods, &Known::default());
+        let Verdict { waiting, overbooked, broken, .. } =
+            judge_these(&storage, &Claims::new(), pods, &Known::default());
         (waiting, overbooked.len(), broken)
     };
     let (none, here, there) = (Value::Null, json!("here"), json!("there"));
@@ -211,7 +217,7 @@ fn what_must_not_be_is_told() {
         anew["metadata"]["creationTimestamp"] = made.into();
         let nodes = [anew.clone()];
         let storage = Storage { claims: by_name(&claims), volumes: by_name(&volumes), nodes: by_name(&nodes) };
-        assert_eq!(judge_these(&storage, &pair, &Known::default()).broken.len(), broken, "{made}");
+        assert_eq!(judge_these(&storage, &Claims::new(), &pair, &Known::default()).broken.len(), broken, "{made}");
     }
     let crowded = [pod("p", here.clone(), "one", "600m"), pod("q", here, "alone", "600m")];
     assert_eq!(judged(&claims, &crowded), (0, 1, Vec::new()));
@@ -232,8 +238,9 @@ fn pods_that_vanished_and_pods_on_nodes_that_are_gone_are_told() {
     let nodes = [json!({"metadata": {"name": "here"}, "status": {"allocatable": {"cpu": "16"}}})];
     let storage = Storage { claims: BTreeMap::new(), volumes: BTreeMap::new(), nodes: by_name(&nodes) };
     let gone = BTreeMap::from([("replaced".to_owned(), at(100))]);
-    let judged =
-        |pods: Range<usize>, there: &[Value]| judge_these(&storage, there, &Known { pods, gone: gone.clone() });
+    let judged = |pods: Range<usize>, there: &[Value]| {
+        judge_these(&storage, &Claims::new(), there, &Known { pods, gone: gone.clone() })
+    };
 
     let fine = [pod(7, "here", 0), pod(8, "replaced", 90), pod(9, "replaced", 105)];
     assert!(judged(7..10, &fine).is_clean(), "{:?}", judged(7..10, &fine));

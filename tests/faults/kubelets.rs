@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use berth_lab::{Api, ControlPlane, Patch};
 use serde_json::{Value, json};
@@ -65,11 +66,17 @@ fn admit_all(api: &Api, path: &str, room: &HashMap<String, u64>, shared: &Shared
         for line in BufReader::new(stream).lines() {
             let Some(event) = line.ok().and_then(|line| serde_json::from_str::<Value>(&line).ok()) else { break };
             let object = &event["object"];
-            let Some(seen) = object["metadata"]["resourceVersion"].as_str() else { break };
+            let Some(seen) = object["metadata"]["resourceVersion"].as_str() else {
+                // The server has forgotten the version: all pods are shown anew, and those that are admitted stay so.
+                "0".clone_into(&mut version);
+                break;
+            };
             seen.clone_into(&mut version);
             if event["type"] != "DELETED" && !admitted.admits(object, room) {
                 shared.refused.fetch_add(1, Ordering::Relaxed);
-                refuse(api, object);
+                while !refuse(api, object) && !shared.stop.load(Ordering::Relaxed) {
+                    thread::sleep(Duration::from_millis(50));
+                }
             }
         }
     }
@@ -91,10 +98,12 @@ impl Admitted {
     }
 }
 
-/// As a kubelet rejects a pod that does not fit: `pkg/kubelet/lifecycle/predicate.go`.
-fn refuse(api: &Api, pod: &Value) {
+/// As a kubelet rejects a pod that does not fit: `pkg/kubelet/lifecycle/predicate.go`. False where the API server is too busy for it.
+fn refuse(api: &Api, pod: &Value) -> bool {
     let name = |field: &str| pod["metadata"][field].as_str().unwrap_or_default().to_owned();
     let path = format!("{}/status", pod_path(&name("namespace"), &name("name")));
     let failed = json!({"status": {"phase": "Failed", "reason": "OutOfcpu", "message": "Node didn't have enough resource: cpu"}});
-    drop(api.patch(&path, Patch::Merge, &failed));
+    // A pod that is gone needs no refusal.
+    let answer = api.request_as("PATCH", &path, Some((Patch::Merge.content_type(), &failed)));
+    answer.is_ok_and(|answer| answer.is_success() || answer.status == 404)
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::objects::{pod, pod_path};
 use crate::storage::mount;
-use crate::volumes;
+use crate::{devices, volumes};
 
 /// The namespace, and the profile of its pods.
 pub(super) const LOADED: &str = "loaded";
@@ -43,7 +43,7 @@ struct Shared {
 }
 
 impl Load {
-    /// `makers` threads, each with a pod every `pace`; with `claims`, some of the pods have volumes.
+    /// `makers` threads, each with a pod every `pace`; with `claims`, some of the pods have volumes or devices.
     pub(super) fn start(plane: &ControlPlane, makers: usize, pace: Duration, claims: bool) -> Self {
         let shared = Arc::new(Shared { claims, ..Shared::default() });
         let maker = |i: usize| {
@@ -118,6 +118,7 @@ fn make(api: &Api, shared: &Shared, first: Duration, pace: Duration) {
                 drop(api.delete(&pod_path(LOADED, &name(old)), Some(&now)));
                 if shared.claims {
                     volumes::end_after(api, old);
+                    devices::end_after(api, old);
                 }
             }
         }
@@ -126,7 +127,11 @@ fn make(api: &Api, shared: &Shared, first: Duration, pace: Duration) {
 
 /// Makes the pod of this number, and before it what it needs; what fails is asked for again.
 fn make_one(api: &Api, shared: &Shared, number: usize) {
-    let needs = if shared.claims { volumes::needed_by(number) } else { Vec::new() };
+    let mut needs = Vec::new();
+    if shared.claims {
+        needs.extend(volumes::needed_by(number));
+        needs.extend(devices::needed_by(number));
+    }
     let pod = (pod_path(LOADED, ""), numbered(number, shared.claims));
     for (collection, object) in needs.iter().chain([&pod]) {
         while !is_there(api, collection, object) && !shared.stop.load(Ordering::Relaxed) {
@@ -141,6 +146,14 @@ fn is_there(api: &Api, collection: &str, object: &Value) -> bool {
     answer.is_ok_and(|answer| answer.is_success() || answer.status == 409)
 }
 
+/// Deletes all objects of a collection; whether none is left. The answer holds all that was deleted, and the API server may break off in
+/// the middle of it: this is asked again until nothing is left.
+pub(super) fn delete_all(api: &Api, collection: &str, options: Option<&Value>) -> bool {
+    let _asked_again = api.delete(collection, options);
+    let left = api.get(&format!("{collection}?limit=1"));
+    left.is_ok_and(|left| left["items"].as_array().is_none_or(Vec::is_empty))
+}
+
 /// The name of the pod of this number.
 pub(super) fn name(number: usize) -> String {
     format!("p{number}")
@@ -151,6 +164,9 @@ fn numbered(i: usize, claims: bool) -> Value {
     let mut pod = pod(LOADED, &name(i), LOADED, ["100m", "250m", "400m"][i % 3]);
     if let Some(claim) = volumes::claim_of(i).filter(|_| claims) {
         mount(&mut pod, &[&claim]);
+    }
+    if claims {
+        devices::ask(&mut pod, i);
     }
     if i.is_multiple_of(10) {
         let group = format!("g{}", i / (10 * GROUP));

@@ -60,7 +60,9 @@ fn memory_does_not_grow_and_nothing_is_left() {
     stage.load.flow(false);
     let verdict = stage.judge_when_none_waits(LATER);
     assert!(verdict.is_clean(), "{verdict:?}");
-    stage.clear();
+    assert_eq!(stage.refused(), 0, "pods were bound without what they claim");
+    let kept = stage.clear();
+    assert!(kept.is_empty(), "all pods are gone, and {kept:#?}");
     let afterwards = once_back(&mut stage, &moments[0].1);
     moments.push(("once all pods are gone".to_owned(), afterwards));
     println!("long run: afterwards {:?} MiB\n\n{}\n", stage.resident_mib(), table(&moments));
@@ -76,6 +78,10 @@ fn replace_nodes(stage: &mut Stage, end: Instant, replaced: &mut usize) {
     while Instant::now() < end {
         let (old, new) = (*replaced, *replaced + stage.scale.nodes);
         stage.lose_node(&format!("n{old}"));
+        if let Some(driver) = &stage.driver {
+            drop(driver.withdraw(&format!("n{old}")));
+            drop(driver.publish(&format!("n{new}")));
+        }
         drop(stage.plane.api.post("/api/v1/nodes", &node(new).object()));
         let taints = json!({"spec": {"taints": []}});
         drop(stage.plane.api.patch(&format!("/api/v1/nodes/n{new}"), Patch::Merge, &taints));

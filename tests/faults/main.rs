@@ -14,6 +14,7 @@ mod checker;
 #[expect(dead_code, reason = "the end-to-end tests use the rest")]
 #[path = "../e2e/cluster.rs"]
 mod cluster;
+mod devices;
 mod hand_over;
 #[path = "../hostile/holds.rs"]
 mod holds;
@@ -71,7 +72,7 @@ struct Scale {
     lead: Duration,
     /// How long a fault lasts that has no time of its own.
     span: Duration,
-    /// Whether some pods have claims, and the volume controller runs.
+    /// Whether some pods have claims of volumes or devices, and their controllers run.
     claims: bool,
 }
 
@@ -168,6 +169,8 @@ fn nothing_is_lost_doubled_or_overbooked_whatever_breaks() {
     let (least, most) = table::rates(&all);
     println!("faults: before each {least:.0} to {most:.0} pods a second came, of {:.0}", stage.scale.rate());
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert_eq!(stage.refused(), 0, "pods were bound without what they claim");
+    assert!(stage.driver.as_ref().is_none_or(|driver| driver.admitted() > 0), "the driver has looked at no pod");
 }
 
 fn line(case: &Case, figures: &Figures) -> String {

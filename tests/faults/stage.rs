@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use berth_lab::{ControlPlane, Managed, NodeSpec, Operator, OperatorOptions};
+use berth_lab::{Api, ControlPlane, Driver, Managed, NodeSpec, Operator, OperatorOptions};
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -15,12 +15,12 @@ use crate::audit::{Audit, Bind};
 use crate::cases::signal;
 use crate::checker::{Known, Verdict, judge};
 use crate::cluster::{HOME, binary, namespace, own_plane};
-use crate::load::{LOADED, Load, name};
+use crate::load::{LOADED, Load, delete_all, name};
 use crate::objects::{PROFILES, change_profile, pod_path, profile, wait_bound, wait_reason};
 use crate::proxy::Proxy;
 use crate::sizes::Sizes;
 use crate::stopped::{Late, Stopped};
-use crate::{LATER, Scale, authority, volumes};
+use crate::{LATER, Scale, authority, devices, volumes};
 
 /// How soon a kubelet restarts a container that ended.
 const RESTART_AFTER: Duration = Duration::from_secs(1);
@@ -104,8 +104,10 @@ pub(super) struct Stage {
     /// Nodes that were deleted for good, and when.
     gone: BTreeMap<String, Timestamp>,
     audit: Audit,
-    /// The volume controller, where pods have claims.
+    /// Those of volumes and of devices, where pods have claims.
     _controllers: Option<Managed>,
+    /// The driver of their devices.
+    pub(super) driver: Option<Driver>,
     pub(super) scale: Scale,
     pub(super) plane: ControlPlane,
 }
@@ -122,8 +124,11 @@ impl Stage {
         namespace(&plane, LOADED);
         let controllers = scale.claims.then(|| {
             volumes::set_up(&plane);
-            plane.start_controller_manager(&["persistentvolume-binder"]).unwrap()
+            // The second takes devices back, as in a cluster. If the test did so itself it would hide a reservation that nothing else
+            // ends, and an operator that is about to write a claim could add its finalizer again.
+            plane.start_controller_manager(&["persistentvolume-binder", "resourceclaim-controller"]).unwrap()
         });
+        let driver = scale.claims.then(|| devices::set_up(&plane, scale.nodes));
         plane.create_nodes(scale.nodes, node).unwrap();
         let proxy = Proxy::start(&plane.server, &plane.authority, seed);
         let replicas = ["berth-a", "berth-b"].map(|name| Replica {
@@ -148,6 +153,7 @@ impl Stage {
             gone: BTreeMap::new(),
             audit,
             _controllers: controllers,
+            driver,
             scale,
             plane,
         };
@@ -170,7 +176,7 @@ impl Stage {
         let verdict = self.judge_when_none_waits(LATER.saturating_sub(healed.0.elapsed()));
         let is_ready = self.become_ready();
         self.tend();
-        let figures = Figures {
+        let mut figures = Figures {
             rate,
             verdict,
             peak_mib: self.peak_kib / 1024,
@@ -179,7 +185,7 @@ impl Stage {
             remark: mem::take(&mut self.remark),
             ..self.counted(healed.1)
         };
-        self.clear();
+        figures.verdict.broken.extend(self.clear());
         if self.setting != Setting::Proxied {
             self.restart_as(Setting::Proxied);
         }
@@ -429,21 +435,40 @@ impl Stage {
         self.replicas.iter().map(log).collect::<Vec<_>>().join("\n")
     }
 
-    /// Deletes all pods of the load, and their claims and volumes.
-    pub(super) fn clear(&mut self) {
+    /// How many pods the driver has refused so far: they were bound before they had their devices.
+    pub(super) fn refused(&self) -> usize {
+        self.driver.as_ref().map_or(0, Driver::refused)
+    }
+
+    /// Deletes all pods of the load, and their claims and volumes. The claims whose devices were not given back when all pods were gone.
+    pub(super) fn clear(&mut self) -> Vec<String> {
         let now = json!({"gracePeriodSeconds": 0});
+        self.wait_until_gone("pods", |api| delete_all(api, &pod_path(LOADED, ""), Some(&now)));
+        let kept = self.kept_devices();
+        if self.scale.claims {
+            self.wait_until_gone("claims or volumes", |api| devices::clear(api) && volumes::clear(api));
+        }
+        self.load.forget();
+        kept
+    }
+
+    fn wait_until_gone(&mut self, what: &str, are_gone: impl Fn(&Api) -> bool) {
+        let end = Instant::now() + LATER;
+        while !are_gone(&self.plane.api) {
+            assert!(Instant::now() < end, "{what} are left");
+            self.pass(Duration::from_millis(200));
+        }
+    }
+
+    /// The claims of which the controller has not taken the devices back within reasonable time.
+    fn kept_devices(&mut self) -> Vec<String> {
         let end = Instant::now() + LATER;
         loop {
-            // The answer holds all that was deleted: the API server may break off in the middle of it.
-            let _asked_again = self.plane.api.delete(&pod_path(LOADED, ""), Some(&now));
-            let left = self.plane.api.get(&format!("{}?limit=1", pod_path(LOADED, ""))).unwrap();
-            let are_gone = left["items"].as_array().is_none_or(Vec::is_empty);
-            if are_gone && (!self.scale.claims || volumes::clear(&self.plane.api)) {
-                self.load.forget();
-                return;
+            let held = devices::held(&self.plane.api);
+            if held.is_empty() || Instant::now() > end {
+                return held;
             }
-            assert!(Instant::now() < end, "pods are left");
-            self.pass(Duration::from_millis(200));
+            self.pass(Duration::from_millis(500));
         }
     }
 }

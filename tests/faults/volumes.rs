@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::checker::bound_at;
-use crate::load::LOADED;
+use crate::load::{LOADED, delete_all};
 use crate::storage::{NOBODY, VOLUMES, claim_path, class, local_volume};
 
 /// Claims of this class wait for their pod: the scheduler chooses the volume.
@@ -66,13 +66,9 @@ pub(super) fn end_after(api: &Api, i: usize) {
     }
 }
 
-/// Deletes all claims, then all volumes. An answer may be broken off: it is asked for again until nothing is left.
+/// Deletes all claims, then all volumes; whether nothing is left.
 pub(super) fn clear(api: &Api) -> bool {
-    [claim_path(LOADED, "").as_str(), VOLUMES].into_iter().all(|collection| {
-        let _asked_again = api.delete(collection, None);
-        let left = api.get(&format!("{collection}?limit=1"));
-        left.is_ok_and(|left| left["items"].as_array().is_none_or(Vec::is_empty))
-    })
+    [claim_path(LOADED, "").as_str(), VOLUMES].into_iter().all(|collection| delete_all(api, collection, None))
 }
 
 /// Claims, volumes and nodes as the API server has them, by name.
@@ -159,6 +155,6 @@ fn is_for_one_pod(claim: &Value) -> bool {
     claim["spec"]["accessModes"][0] == "ReadWriteOncePod"
 }
 
-fn text(value: &Value) -> &str {
+pub(super) fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }

@@ -9,6 +9,7 @@
 #[path = "../e2e/cluster.rs"]
 mod cluster;
 mod conditions;
+mod devices;
 mod extenders;
 mod holds;
 mod neighbour;
@@ -92,7 +93,8 @@ struct Row {
 fn a_neighbour_does_not_feel_hostile_objects() {
     let all = env::var(WHICH).is_ok_and(|which| which == "all");
     let only = env::var(ONLY).unwrap_or_default();
-    let cases = pods::CASES.iter().chain(conditions::CASES).chain(extenders::CASES).chain(races::CASES);
+    let cases =
+        pods::CASES.iter().chain(conditions::CASES).chain(devices::CASES).chain(extenders::CASES).chain(races::CASES);
     let named = |case: &&Case| only.split('|').any(|text| case.id.contains(text) || case.what.contains(text));
     let chosen = cases.filter(|case| all || case.short).filter(named);
     let span = if all { Duration::from_secs(20) } else { Duration::from_secs(6) };

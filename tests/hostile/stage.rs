@@ -287,6 +287,8 @@ impl Stage {
             "/api/v1/persistentvolumes",
             "/apis/storage.k8s.io/v1/storageclasses",
             "/apis/scheduling.k8s.io/v1/priorityclasses",
+            "/apis/resource.k8s.io/v1/deviceclasses",
+            "/apis/resource.k8s.io/v1/resourceslices",
             format!("/api/v1/namespaces/{HOME}/secrets").as_str(),
         ] {
             api.delete(&format!("{collection}?labelSelector={}", MARK.replace('=', "%3D")), Some(&now)).unwrap();
@@ -303,6 +305,9 @@ impl Stage {
             });
             gone.unwrap();
         }
+        let claims = format!("/apis/resource.k8s.io/v1/namespaces/{HOSTILE}/resourceclaims");
+        api.delete(&claims, Some(&now)).unwrap();
+        self.end_protection(&claims);
         // Not before their pods: a bind that was sent is followed as long as its pod is there.
         self.extenders.lock().unwrap().clear();
         self.end_protection(&format!("/api/v1/namespaces/{HOSTILE}/persistentvolumeclaims"));

@@ -28,7 +28,8 @@ pub enum Patch {
 }
 
 impl Patch {
-    fn content_type(self) -> &'static str {
+    /// Its media type.
+    pub const fn content_type(self) -> &'static str {
         match self {
             Self::Merge => "application/merge-patch+json",
             Self::Json => "application/json-patch+json",

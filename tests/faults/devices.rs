@@ -1,0 +1,182 @@
+//! Devices of the load: which pods have claims of them, and what the API server says of them in the end.
+
+use std::collections::BTreeMap;
+
+use berth_lab::{Api, ControlPlane, Driver};
+use serde_json::{Value, json};
+
+use crate::load::{LOADED, delete_all};
+use crate::stage::node;
+use crate::volumes::text;
+
+/// The driver, and the class of its devices.
+const DRIVER: &str = "devices.lab.berth.dev";
+
+/// Devices of a node. Its processors are taken by some 65 pods, six or seven of which have a claim of their own: some nodes run out of
+/// devices, and a pod that finds none there finds one on the nodes that are still empty.
+const OF_A_NODE: usize = 8;
+
+/// Claims as the API server has them, by name.
+pub(super) type Claims<'a> = BTreeMap<&'a str, &'a Value>;
+
+/// Publishes the devices of this many nodes. They stay when their node is deleted and made anew.
+pub(super) fn set_up(plane: &ControlPlane, nodes: usize) -> Driver {
+    let nodes: Vec<String> = (0..nodes).map(|i| node(i).name).collect();
+    plane.start_driver(DRIVER, &nodes, OF_A_NODE).unwrap()
+}
+
+/// Path of a claim, or of all where `name` is empty.
+pub(super) fn claim_path(name: &str) -> String {
+    format!("/apis/resource.k8s.io/v1/namespaces/{LOADED}/resourceclaims/{name}").trim_end_matches('/').to_owned()
+}
+
+/// The claim of the pod of this number: one in ten has one of its own, and one in fifty shares that of the pod before it.
+fn claim_of(i: usize) -> Option<String> {
+    match (i % 10, i % 50) {
+        (1, _) => Some(format!("device-{i}")),
+        (_, 2) => Some(format!("device-{}", i - 1)),
+        _ => None,
+    }
+}
+
+/// What must be there for the pod of this number: a claim of one device, with its collection.
+pub(super) fn needed_by(i: usize) -> Option<(String, Value)> {
+    // Both pods that share one bring it: one of them may have come, and gone with its claim, before the other is made.
+    let claim = json!({
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": claim_of(i)?, "namespace": LOADED},
+        "spec": {"devices": {"requests": [{"name": "device", "exactly": {"deviceClassName": DRIVER}}]}},
+    });
+    Some((claim_path(""), claim))
+}
+
+/// Has the pod of this number ask for its claim, if it has one.
+pub(super) fn ask(pod: &mut Value, i: usize) {
+    let Some(claim) = claim_of(i) else { return };
+    pod["spec"]["resourceClaims"] = json!([{"name": "device", "resourceClaimName": claim}]);
+    // Of two that share a device one must go where the other is, and that node may be full by then.
+    if matches!(i % 50, 1 | 2) {
+        pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("0");
+    }
+}
+
+/// Deletes the claim of a pod that went, unless another pod wants it. It goes once the controller has taken its device back.
+pub(super) fn end_after(api: &Api, i: usize) {
+    if let Some(claim) = claim_of(i).filter(|_| i % 50 != 1) {
+        drop(api.delete(&claim_path(&claim), None));
+    }
+}
+
+/// Deletes all claims; whether none is left.
+pub(super) fn clear(api: &Api) -> bool {
+    delete_all(api, &claim_path(""), None)
+}
+
+/// The claims that are allocated, or reserved for a pod.
+pub(super) fn held(api: &Api) -> Vec<String> {
+    let claims = api.get(&claim_path("")).unwrap();
+    let claims = claims["items"].as_array().unwrap().iter();
+    let held = claims.filter(|claim| !claim["status"]["allocation"].is_null() || users(claim).next().is_some());
+    held.map(|claim| format!("claim {}: {}", text(&claim["metadata"]["name"]), claim["status"])).collect()
+}
+
+/// Whether another pod uses the pod's claim on a node that is not there any more: this one fits nowhere else.
+pub(super) fn is_away(claims: &Claims<'_>, nodes: &BTreeMap<&str, &Value>, pod: &Value) -> bool {
+    let Some(claim) = claim_in(pod).and_then(|claim| claims.get(claim)) else { return false };
+    let is_used = users(claim).any(|user| user["uid"] != pod["metadata"]["uid"]);
+    is_used && devices_of(claim).any(|[_, pool, _]| !nodes.contains_key(pool))
+}
+
+/// What must not be of the devices of these pods.
+pub(super) fn broken(claims: &Claims<'_>, pods: &[Value]) -> Vec<String> {
+    let mut broken = Vec::new();
+    let mut owner: BTreeMap<[&str; 3], &str> = BTreeMap::new();
+    for (claim, object) in claims {
+        for device in devices_of(object) {
+            if let Some(other) = owner.insert(device, claim) {
+                broken.push(format!("device {} is given to two claims, {other} and {claim}", device.join("/")));
+            }
+        }
+    }
+    for pod in pods {
+        let (name, status) = (text(&pod["metadata"]["name"]), &pod["status"]);
+        if status["reason"] == Driver::REASON {
+            broken.push(format!("pod {name} was refused: {}", text(&status["message"])));
+        }
+        // From a pod that a kubelet refused the controller takes its claim.
+        let Some(node) = pod["spec"]["nodeName"].as_str().filter(|_| status["phase"] != "Failed") else { continue };
+        if let Err(why) = allows(claims, pod, node) {
+            broken.push(format!("pod {name} is on {node}, and {why}"));
+        }
+    }
+    broken
+}
+
+/// Whether the pod may run on the node; `Err` says why not.
+fn allows(claims: &Claims<'_>, pod: &Value, node: &str) -> Result<(), String> {
+    let Some(claim) = claim_in(pod) else { return Ok(()) };
+    let object = claims.get(claim).ok_or_else(|| format!("its claim {claim} is gone"))?;
+    let device = devices_of(object).next();
+    let [_, pool, _] = device.ok_or_else(|| format!("its claim {claim} is not allocated"))?;
+    if pool != node {
+        return Err(format!("its claim {claim} has a device of {pool}"));
+    }
+    let is_reserved = users(object).any(|user| user["uid"] == pod["metadata"]["uid"]);
+    if is_reserved { Ok(()) } else { Err(format!("its claim {claim} is not reserved for it")) }
+}
+
+/// The claim of a pod of the load: it has at most one.
+fn claim_in(pod: &Value) -> Option<&str> {
+    pod["spec"]["resourceClaims"][0]["resourceClaimName"].as_str()
+}
+
+/// What is allocated to a claim: each with its driver and its pool, which is named as its node.
+fn devices_of(claim: &Value) -> impl Iterator<Item = [&str; 3]> {
+    let results = claim["status"]["allocation"]["devices"]["results"].as_array().into_iter().flatten();
+    results.map(|result| ["driver", "pool", "device"].map(|field| text(&result[field])))
+}
+
+/// For whom a claim is reserved.
+fn users(claim: &Value) -> impl Iterator<Item = &Value> {
+    claim["status"]["reservedFor"].as_array().into_iter().flatten()
+}
+
+/// The checks can fail: claims made by hand in which they must, and some in which all is well.
+#[test]
+fn what_must_not_be_of_devices_is_told() {
+    let claim = |pool: &str, device: &str, user: &str| {
+        let result = json!({"driver": "d", "pool": pool, "device": device});
+        json!({"status": {"allocation": {"devices": {"results": [result]}}, "reservedFor": [{"uid": user}]}})
+    };
+    let mut pod = json!({
+        "metadata": {"name": "p", "uid": "u"},
+        "spec": {"nodeName": "here", "resourceClaims": [{"resourceClaimName": "one"}]},
+    });
+    let told = |claims: &[(&str, Value)], pod: &Value| {
+        let claims: Claims<'_> = claims.iter().map(|(name, claim)| (*name, claim)).collect();
+        broken(&claims, std::slice::from_ref(pod))
+    };
+    let fine = [("one", claim("here", "a", "u")), ("two", claim("here", "b", "v"))];
+    assert_eq!(told(&fine, &pod), Vec::<String>::new());
+    for (claims, wrong) in [
+        (vec![], "pod p is on here, and its claim one is gone"),
+        (vec![("one", json!({}))], "pod p is on here, and its claim one is not allocated"),
+        (vec![("one", claim("there", "a", "u"))], "pod p is on here, and its claim one has a device of there"),
+        (vec![("one", claim("here", "a", "v"))], "pod p is on here, and its claim one is not reserved for it"),
+        (
+            vec![("one", claim("here", "a", "u")), ("two", claim("here", "a", "v"))],
+            "device d/here/a is given to two claims, one and two",
+        ),
+    ] {
+        assert_eq!(told(&claims, &pod), [wrong]);
+    }
+    // One that waits may do so if its device is another pod's and its node is gone.
+    let nodes = BTreeMap::from([("here", &pod)]);
+    for (pool, user, expected) in [("gone", "v", true), ("gone", "u", false), ("here", "v", false)] {
+        let object = claim(pool, "a", user);
+        assert_eq!(is_away(&BTreeMap::from([("one", &object)]), &nodes, &pod), expected, "{pool} {user}");
+    }
+    pod["status"] = json!({"phase": "Failed", "reason": Driver::REASON, "message": "claim one is not allocated"});
+    assert_eq!(told(&[], &pod), ["pod p was refused: claim one is not allocated"]);
+}

@@ -1,12 +1,12 @@
 //! A control plane with the chart installed, and the one whose operator the themes share.
 
 use std::fs;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use berth_lab::{ControlPlane, Operator, OperatorOptions, Options};
+use berth_lab::{ControlPlane, Operator, OperatorOptions, Options, free_address};
 use serde_json::json;
 
 /// Namespace of the release.
@@ -65,11 +65,6 @@ pub(crate) fn serving(plane: &ControlPlane, pod_name: &str, args: &[&str]) -> Op
     operator
 }
 
-/// An address on which nobody listens at this moment.
-pub(crate) fn free_address() -> SocketAddr {
-    TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap()
-}
-
 /// Sends SIGTERM, as a kubelet does.
 pub(crate) fn terminate(operator: &Operator) {
     send_signal(operator, "TERM");
@@ -103,7 +98,7 @@ pub(crate) fn shared() -> &'static Shared {
         let plane = ControlPlane::start(&Options::default()).unwrap();
         let protected = format!("admissionPolicy.enabled=true,admissionPolicy.protectedNamespaces={{{PROTECTED}}}");
         install_chart(&plane, &["--set", &protected]);
-        let debug = free_address();
+        let debug = free_address().unwrap();
         let pages = format!("--debug-address={debug}");
         let measured = "--plugin-metrics";
         let here = ["--extender-allow-http=127.0.0.1,::1", "--extender-allow-host=127.0.0.1", measured, &pages];

@@ -3,9 +3,10 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
+use berth_lab::free_address;
 use serde_json::Value;
 
-use crate::cluster::{free_address, send_signal, shared, start};
+use crate::cluster::{send_signal, shared, start};
 use crate::{LATER, SOON};
 
 /// The answer to a request, head and body.
@@ -56,7 +57,7 @@ pub(crate) fn all_that_is_shown(profile: &str, act: impl FnOnce()) -> String {
 #[test]
 fn an_audit_of_a_busy_cluster_finds_nothing_and_the_pages_are_for_this_machine() {
     let plane = &shared().plane;
-    let address = free_address();
+    let address = free_address().unwrap();
     let debug = format!("--debug-address={address}");
     let _operator = start(plane, "berth-audited", &["--audit-interval=10s", &debug]);
     plane.wait_for("the pages", SOON, || Ok(get(address, "/", "localhost").ok())).unwrap();

@@ -5,11 +5,11 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use berth_lab::{ControlPlane, NodeSpec, Operator, Options, Upstream};
+use berth_lab::{ControlPlane, NodeSpec, Operator, Options, Upstream, free_address};
 use serde_json::json;
 
 use crate::SOON;
-use crate::cluster::{HOME, LEASE, binary, free_address, namespace, terminate};
+use crate::cluster::{HOME, LEASE, binary, namespace, terminate};
 use crate::objects::{PROFILES, condition, pod, pod_path, profile, wait_bound, wait_reason};
 
 /// The namespace of the pods, the profile and its scheduler.
@@ -52,7 +52,7 @@ fn install(plane: &ControlPlane, folder: &Path) {
 
 /// Starts what the page's command line says.
 fn start(plane: &ControlPlane, name: &str, line: &str) -> Operator {
-    let address = free_address();
+    let address = free_address().unwrap();
     let mut command = Command::new(binary());
     // The port of the page may be taken: others use this machine as well.
     command.args(line.split_whitespace().skip(1)).arg("--http-address").arg(address.to_string());

@@ -1,10 +1,9 @@
 //! An operator that cannot begin, or is not let: it says what is missing and how to mend it, and goes on where it can.
 
-use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use berth_lab::{ControlPlane, NodeSpec, Options, Patch};
+use berth_lab::{ControlPlane, NodeSpec, Options, Patch, free_address};
 use serde_json::{Value, json};
 
 use crate::cluster::{binary, install_chart, namespace, serving, start};
@@ -35,7 +34,7 @@ fn a_kubeconfig_that_points_nowhere_is_named() {
     let missing = file.with_extension("missing");
     fails_with(&operator(&["--kubeconfig", missing.to_str().unwrap()]), &["points-nowhere.missing", "--kubeconfig"]);
 
-    let free = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
+    let free = free_address().unwrap();
     let server = format!("https://{free}");
     let config = json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "c",

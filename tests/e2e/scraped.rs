@@ -8,10 +8,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use berth_lab::{ControlPlane, Extender, ExtenderOptions, NodeSpec, Operator, Options, Prometheus, promtool};
+use berth_lab::{
+    ControlPlane, Extender, ExtenderOptions, NodeSpec, Operator, Options, Prometheus, free_address, promtool,
+};
 use serde_json::{Value, json};
 
-use crate::cluster::{HOME, free_address, install_chart, namespace, serving};
+use crate::cluster::{HOME, install_chart, namespace, serving};
 use crate::objects::{PROFILES, bind, pod, pod_path, profile, wait_bound, wait_refused};
 use crate::preemption::class;
 use crate::refused::{CLUSTER_ROLE, restore, withdraw};
@@ -211,7 +213,7 @@ fn unanswered_for_binds() -> Value {
             "admissionReviewVersions": ["v1"],
             "sideEffects": "None",
             "failurePolicy": "Fail",
-            "clientConfig": {"url": format!("https://{}/", free_address())},
+            "clientConfig": {"url": format!("https://{}/", free_address().unwrap())},
             "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods/binding"]}],
         }],
     })

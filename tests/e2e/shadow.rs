@@ -1,9 +1,9 @@
 //! A profile in mode DryRun beside the real kube-scheduler.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::process::{Command, Output};
 
-use berth_lab::{ControlPlane, NodeSpec};
+use berth_lab::{ControlPlane, NodeSpec, free_address};
 use serde_json::{Value, json};
 
 use crate::cluster::{binary, namespace, own_plane, serving};
@@ -141,7 +141,7 @@ fn a_dry_run_with_equal_settings_agrees_with_kube_scheduler_and_writes_nothing()
     let plane = own_plane(Vec::new());
     namespace(&plane, "shadow");
     plane.create_nodes(nodes(), node).unwrap();
-    let door = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
+    let door = free_address().unwrap();
     let operator = serving(&plane, "berth-shadow", &[&format!("--debug-address={door}")]);
     dry_run(&plane, "trial", "Default");
     dry_run(&plane, "packed", "BinPack");

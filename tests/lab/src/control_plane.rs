@@ -1,7 +1,6 @@
 //! etcd and kube-apiserver on free loopback ports, with credentials, ready to use.
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,6 +14,7 @@ use tempfile::TempDir;
 use crate::api::Api;
 use crate::authority;
 use crate::etcd::ETCD_QUOTA;
+use crate::ports::free_address;
 use crate::process::{Managed, Watchdog};
 use crate::upstream::Upstream;
 use crate::wait::StopFlag;
@@ -354,13 +354,7 @@ fn fail_if_ended(part: &mut Managed) -> Result<()> {
     }
 }
 
-/// Three ports that nobody listens on, held until all are known so that they differ.
 fn free_ports() -> Result<Ports> {
-    let held = [listen()?, listen()?, listen()?];
-    let port = |listener: &TcpListener| Ok::<u16, std::io::Error>(listener.local_addr()?.port());
-    Ok(Ports { client: port(&held[0])?, peer: port(&held[1])?, secure: port(&held[2])? })
-}
-
-fn listen() -> Result<TcpListener> {
-    TcpListener::bind(("127.0.0.1", 0)).context("finding a free loopback port")
+    let port = || free_address().map(|address| address.port());
+    Ok(Ports { client: port()?, peer: port()?, secure: port()? })
 }

@@ -9,8 +9,10 @@
 //! kubectl · api   the two ways in: what a user types, and raw JSON fast enough for 10,000 pods
 //! nodes           machines that exist only as objects
 //! operator        the berth binary, run as the chart's Deployment says
+//! ports           for processes that must be told one before they start
 //! parts           kwok, kube-scheduler, kube-controller-manager, beside the control plane
 //! provisioner     a storage driver's provisioner, for claims that wait for their pod
+//! driver          a driver of devices, and what kubelets do about pods with claims of them
 //! extender        a scheduler extender in Go, on upstream's wire types
 //! prometheus      Prometheus, scraping what a test names
 //! promtool        Prometheus' checks of metrics, and its unit tests of rules
@@ -28,6 +30,7 @@ mod authority;
 pub mod bench;
 mod control_plane;
 pub mod demo;
+mod driver;
 mod etcd;
 mod extender;
 mod kubectl;
@@ -35,6 +38,7 @@ mod nodes;
 mod operator;
 mod parallel;
 mod parts;
+mod ports;
 pub mod process;
 mod prometheus;
 mod promtool;
@@ -44,6 +48,7 @@ mod wait;
 
 pub use api::{Answer, Api, Patch};
 pub use control_plane::{ControlPlane, Durability, Options};
+pub use driver::Driver;
 pub use etcd::ETCD_QUOTA;
 pub use extender::{Extender, ExtenderOptions};
 pub use kubectl::Outcome;
@@ -51,6 +56,7 @@ pub use nodes::NodeSpec;
 pub use operator::{Operator, OperatorOptions};
 pub use parallel::for_each;
 pub use parts::MeasuredScheduler;
+pub use ports::free_address;
 pub use process::Managed;
 pub use prometheus::Prometheus;
 pub use promtool::promtool;

@@ -2,7 +2,6 @@
 //! the rendered Deployment, its credentials a token of the chart's own ServiceAccount.
 
 use std::collections::BTreeMap;
-use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -12,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::authority::SERVER_NAME;
 use crate::control_plane::ControlPlane;
+use crate::ports::free_address;
 use crate::process::Managed;
 
 const READY_LIMIT: Duration = Duration::from_mins(1);
@@ -198,7 +198,7 @@ fn arguments(
     let mut overrides = overrides.to_vec();
     for flag in [HTTP_FLAG, DEBUG_FLAG] {
         if !overrides.iter().any(|argument| flag_of(argument) == flag) {
-            let free = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?;
+            let free = free_address()?;
             overrides.push(format!("{flag}={free}"));
         }
     }

@@ -1,7 +1,6 @@
 //! What a test may start beside the control plane: kwok, kube-scheduler, kube-controller-manager.
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -9,6 +8,7 @@ use serde_json::{Value, json};
 use ureq::tls::TlsConfig;
 
 use crate::control_plane::ControlPlane;
+use crate::ports::free_address;
 use crate::process::Managed;
 
 /// A running kube-scheduler that serves its metrics. Dropping it ends it.
@@ -49,7 +49,7 @@ impl ControlPlane {
 
     /// As [`Self::start_kube_scheduler`], with its metrics for everybody on a loopback port.
     pub fn start_kube_scheduler_with_metrics(&self, kubeconfig: &Path, config: Value) -> Result<MeasuredScheduler> {
-        let free = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?;
+        let free = free_address()?;
         let port = free.port().to_string();
         let open = "--authorization-always-allow-paths=/metrics";
         let args = ["--bind-address", "127.0.0.1", "--secure-port", &port, open];

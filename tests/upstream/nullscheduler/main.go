@@ -1,10 +1,12 @@
 // Command null-scheduler is the ceiling that benchmarks compare schedulers with. It watches the pods of one
 // schedulerName, binds each to the next node in turn, and writes one Scheduled event per pod behind the binds.
+// For a pod with ResourceClaims it first makes the writes that schedulers make before they bind such a pod.
 // It decides nothing: no filter, no score, no account of what is free. Never run it on a cluster that matters.
 package main
 
 import (
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -15,21 +17,32 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// bindAttempts bounds the repeats of one binding, so that one bad pod cannot keep a binder for ever.
-const bindAttempts = 5
+// attempts bounds the repeats of one write, so that one bad pod cannot keep a binder for ever.
+const attempts = 5
 
 // eventBacklog is how many events may wait for their writers: more than any workload has pods, since a binder that
 // waited for an event would make the ceiling too low.
 const eventBacklog = 1 << 16
+
+// What tests/lab/src/bench/claims.rs publishes, and what its claims call their request. Devices are numbered from 0 on each node.
+const (
+	driver      = "gpu.example.com"
+	requestName = "gpu"
+)
+
+// protected adds the finalizer of an allocated claim. A write of the status ignores metadata, so it takes a write of its own.
+const protected = `{"metadata":{"finalizers":["` + resourcev1.Finalizer + `"]}}`
 
 type options struct {
 	kubeconfig    string
@@ -160,16 +173,14 @@ func (s *nullScheduler) bindAll(ctx context.Context) {
 }
 
 func (s *nullScheduler) place(ctx context.Context, pod *corev1.Pod) {
-	node := s.nodes[s.next.Add(1)%uint64(len(s.nodes))]
-	binding := &corev1.Binding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
-		Target:     corev1.ObjectReference{Kind: "Node", Name: node},
-	}
+	turn, nodes := s.next.Add(1)-1, uint64(len(s.nodes))
+	node := s.nodes[turn%nodes]
 	var err error
-	for range bindAttempts {
-		if err = s.client.CoreV1().Pods(pod.Namespace).Bind(ctx, binding, metav1.CreateOptions{}); err == nil || ctx.Err() != nil {
-			break
-		}
+	if len(pod.Spec.ResourceClaims) > 0 {
+		err = s.prepare(ctx, pod, node, turn/nodes)
+	}
+	if err == nil {
+		err = s.bind(ctx, pod, node)
 	}
 	if err != nil {
 		s.failed.Add(1)
@@ -180,6 +191,96 @@ func (s *nullScheduler) place(ctx context.Context, pod *corev1.Pod) {
 	if s.eventWriters > 0 {
 		s.events <- placement{pod: pod, node: node}
 	}
+}
+
+func (s *nullScheduler) bind(ctx context.Context, pod *corev1.Pod, node string) error {
+	binding := &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
+		Target:     corev1.ObjectReference{Kind: "Node", Name: node},
+	}
+	return repeat(ctx, func() error {
+		return s.client.CoreV1().Pods(pod.Namespace).Bind(ctx, binding, metav1.CreateOptions{})
+	})
+}
+
+// prepare makes the writes before the bind of a pod with claims, which Berth and kube-scheduler have in common: the node is
+// nominated, then each claim gets its finalizer, then the node's device of this number together with the reservation. Patches
+// without a resourceVersion need nothing to be read, and so no watch of claims.
+func (s *nullScheduler) prepare(ctx context.Context, pod *corev1.Pod, node string, device uint64) error {
+	nomination, err := json.Marshal(map[string]any{"status": map[string]string{"nominatedNodeName": node}})
+	if err != nil {
+		return err
+	}
+	allocation, err := json.Marshal(map[string]any{"status": allocated(pod, node, device)})
+	if err != nil {
+		return err
+	}
+	err = repeat(ctx, func() error {
+		_, err := s.client.CoreV1().Pods(pod.Namespace).Patch(
+			ctx, pod.Name, types.MergePatchType, nomination, metav1.PatchOptions{}, "status")
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("nominating: %w", err)
+	}
+	for i := range pod.Spec.ResourceClaims {
+		entry := &pod.Spec.ResourceClaims[i]
+		if entry.ResourceClaimName == nil {
+			return fmt.Errorf("resource claim %s of the pod names no ResourceClaim", entry.Name)
+		}
+		if err := s.patchClaim(ctx, pod.Namespace, *entry.ResourceClaimName, []byte(protected)); err != nil {
+			return err
+		}
+		if err := s.patchClaim(ctx, pod.Namespace, *entry.ResourceClaimName, allocation, "status"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *nullScheduler) patchClaim(ctx context.Context, namespace, name string, patch []byte, subresources ...string) error {
+	return repeat(ctx, func() error {
+		_, err := s.client.ResourceV1().ResourceClaims(namespace).Patch(
+			ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, subresources...)
+		return err
+	})
+}
+
+func allocated(pod *corev1.Pod, node string, device uint64) resourcev1.ResourceClaimStatus {
+	now := metav1.Now()
+	return resourcev1.ResourceClaimStatus{
+		Allocation: &resourcev1.AllocationResult{
+			Devices: resourcev1.DeviceAllocationResult{
+				Results: []resourcev1.DeviceRequestAllocationResult{{
+					Request: requestName,
+					Driver:  driver,
+					Pool:    node,
+					Device:  fmt.Sprintf("gpu-%d", device),
+				}},
+			},
+			NodeSelector: &corev1.NodeSelector{
+				NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+					MatchFields: []corev1.NodeSelectorRequirement{{
+						Key:      "metadata.name",
+						Operator: corev1.NodeSelectorOpIn,
+						Values:   []string{node},
+					}},
+				}},
+			},
+			AllocationTimestamp: &now,
+		},
+		ReservedFor: []resourcev1.ResourceClaimConsumerReference{{Resource: "pods", Name: pod.Name, UID: pod.UID}},
+	}
+}
+
+// repeat does again what failed, a few times.
+func repeat(ctx context.Context, do func() error) (err error) {
+	for range attempts {
+		if err = do(); err == nil || ctx.Err() != nil {
+			break
+		}
+	}
+	return err
 }
 
 func (s *nullScheduler) writeAll(ctx context.Context) {

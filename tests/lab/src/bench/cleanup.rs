@@ -22,20 +22,24 @@ const NAP: Duration = Duration::from_millis(100);
 impl Bench {
     /// Removes pods and events of a run. No kubelet would confirm a graceful deletion.
     pub(super) fn clean(&self) -> Result<()> {
-        let at_once = json!({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0});
         for kind in ["pods", "events"] {
-            let path = format!("/api/v1/namespaces/{PODS}/{kind}");
-            self.options.stop.wait_for(&format!("the {kind} of the last run to go"), DELETE_LIMIT, || {
-                let answer = self.cluster.plane.api.request("DELETE", &path, Some(&at_once))?;
-                // A collection that takes longer than a request may last is deleted in several.
-                if !answer.is_success() && answer.status < 500 && answer.status != 429 {
-                    bail!("DELETE {path}: {}: {}", answer.status, answer.body["message"]);
-                }
-                let left = self.cluster.plane.api.get(&format!("{path}?limit=1"))?;
-                Ok(left["items"].as_array().is_some_and(Vec::is_empty).then_some(()))
-            })?;
+            self.delete_all(&format!("/api/v1/namespaces/{PODS}/{kind}"))?;
         }
         Ok(())
+    }
+
+    /// Deletes all in a collection and waits until it is empty.
+    pub(super) fn delete_all(&self, path: &str) -> Result<()> {
+        let at_once = json!({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0});
+        self.options.stop.wait_for(&format!("all of the last run in {path} to go"), DELETE_LIMIT, || {
+            let answer = self.cluster.plane.api.request("DELETE", path, Some(&at_once))?;
+            // A collection that takes longer than a request may last is deleted in several.
+            if !answer.is_success() && answer.status < 500 && answer.status != 429 {
+                bail!("DELETE {path}: {}: {}", answer.status, answer.body["message"]);
+            }
+            let left = self.cluster.plane.api.get(&format!("{path}?limit=1"))?;
+            Ok(left["items"].as_array().is_some_and(Vec::is_empty).then_some(()))
+        })
     }
 
     /// Waits until API server and etcd are nearly idle. Goes on with a line on stderr when they never are.

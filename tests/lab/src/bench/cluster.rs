@@ -152,7 +152,8 @@ impl Cluster {
         self.copy_flow_schemas(name)
     }
 
-    /// Gives an account the chart's FlowSchemas as they are served, with nothing but the subject changed.
+    /// Gives an account the chart's FlowSchemas as they are served, with another subject, and with `update` beside each
+    /// `patch`: kube-scheduler replaces claims as a whole where Berth patches them.
     fn copy_flow_schemas(&self, account: &str) -> Result<()> {
         let chart = self.plane.api.get(&format!("{FLOW_SCHEMAS}?labelSelector=app.kubernetes.io/instance%3Dberth"))?;
         let schemas = chart["items"].as_array().filter(|schemas| !schemas.is_empty());
@@ -163,6 +164,9 @@ impl Cluster {
                 rule["subjects"] = json!([
                     {"kind": "ServiceAccount", "serviceAccount": {"namespace": ACCOUNTS, "name": account}},
                 ]);
+                for about in rule.get_mut("resourceRules").and_then(Value::as_array_mut).into_iter().flatten() {
+                    update_beside_patch(&mut about["verbs"]);
+                }
             }
             let copy = json!({
                 "apiVersion": "flowcontrol.apiserver.k8s.io/v1",
@@ -173,6 +177,16 @@ impl Cluster {
             self.plane.api.post(FLOW_SCHEMAS, &copy)?;
         }
         Ok(())
+    }
+}
+
+fn update_beside_patch(verbs: &mut Value) {
+    let [patch, update] = [json!("patch"), json!("update")];
+    if let Some(verbs) = verbs.as_array_mut()
+        && verbs.contains(&patch)
+        && !verbs.contains(&update)
+    {
+        verbs.push(update);
     }
 }
 
@@ -187,7 +201,14 @@ fn null_role(name: &str) -> Value {
             {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]},
             {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]},
             {"apiGroups": [""], "resources": ["pods/binding"], "verbs": ["create"]},
+            {"apiGroups": [""], "resources": ["pods/status"], "verbs": ["patch"]},
             {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"]},
+            // `binding` is what API servers from 1.36 on ask for where an allocation or a reservation is written.
+            {
+                "apiGroups": ["resource.k8s.io"],
+                "resources": ["resourceclaims", "resourceclaims/status", "resourceclaims/binding"],
+                "verbs": ["patch"],
+            },
         ],
     })
 }

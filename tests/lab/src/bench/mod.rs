@@ -6,6 +6,7 @@
 //! contestant   what competes, and how each is started
 //! watcher      stamps when each pod was seen bound
 //! placing      race and backlog: pods per second, CPU per pod, peak RSS, events
+//! claims       a race of pods that ask for devices
 //! preemption   a race in a cluster that is full
 //! faults       an extender that breaks in many ways, and recovers: seconds until its pods are placed, memory
 //! cold_start   the start with many bound pods: time to the first bind, peak RSS
@@ -13,6 +14,7 @@
 //! report       medians as Markdown (stats, machine)
 //! ```
 
+mod claims;
 mod cleanup;
 mod cluster;
 mod cold_start;
@@ -132,6 +134,7 @@ impl Bench {
         let outcome = match workload {
             Workload::Backlog => self.backlog(workload, contestant, &prefix),
             Workload::ColdStart => self.cold_start(contestant, &prefix),
+            Workload::Claims => self.claims(contestant, &prefix),
             Workload::Preemption => self.preemption(contestant, &prefix),
             race => self.race(race, contestant, &prefix),
         };
@@ -147,6 +150,10 @@ impl Bench {
                 self.failures.push(format!("{name}: {}", reason.lines().next().unwrap_or_default()));
             }
         }
-        self.clean()
+        self.clean()?;
+        if workload == Workload::Claims {
+            self.clean_claims()?;
+        }
+        Ok(())
     }
 }

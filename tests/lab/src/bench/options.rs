@@ -10,13 +10,14 @@ use crate::wait::StopFlag;
 /// How `berth-bench-e2e` is used.
 pub const USAGE: &str = "usage: berth-bench-e2e [OPTION VALUE]...
   --nodes N         nodes of the cluster (default 5000)
-  --pods N          pods of a race and of a backlog (default 8000)
+  --pods N          pods of a race, of a backlog and of a race of pods with claims (default 8000)
   --constrained N   pods of a race with spread, anti-affinity, affinity or an extender (default 3000)
   --preemptors N    pods of a race in a cluster full of pods that give way (default 500)
   --profiles N      profiles of Berth, among which the pods are divided (default 1)
   --repeats N       runs of each contestant in each workload (default 3)
   --contestants L   of berth,kube-scheduler,null (default all)
-  --workloads L     of race,backlog,spread,anti-affinity,affinity,extender,preemption,faults,cold-start (default all)
+  --workloads L     of race,backlog,spread,anti-affinity,affinity,extender,claims,preemption,faults,cold-start
+                    (default all but claims, which has a size of its own: --nodes 500 --pods 2500)
   --bound N         pods already bound at a cold start (default 150000; 0 leaves it out)
   --padding N       bytes of environment that each of them has beside its 1.7 KB (default 0)
   --seed N          decides in which order the contestants take turns (default 1)
@@ -41,6 +42,8 @@ pub enum Workload {
     Affinity,
     /// A race of pods about which an extender is asked: one server for all contestants.
     Extender,
+    /// A race of pods that have a ResourceClaim of one device each. Runs only if it is asked for.
+    Claims,
     /// A race of pods of high priority in a cluster full of pods of low priority.
     Preemption,
     /// An extender that breaks in one way after the other. Of Berth alone.
@@ -51,13 +54,14 @@ pub enum Workload {
 
 impl Workload {
     /// All of them, in the order in which they run.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Race,
         Self::Backlog,
         Self::Spread,
         Self::AntiAffinity,
         Self::Affinity,
         Self::Extender,
+        Self::Claims,
         Self::Preemption,
         Self::Faults,
         Self::ColdStart,
@@ -74,6 +78,7 @@ impl Workload {
             Self::AntiAffinity => "required anti-affinity on hostname",
             Self::Affinity => "required affinity on zone",
             Self::Extender => "an extender, names only",
+            Self::Claims => "a claim of one device each",
             Self::Preemption => "preemption",
             Self::Faults => "faults of an extender",
             Self::ColdStart => "cold start",
@@ -89,6 +94,7 @@ impl Workload {
             Self::AntiAffinity => "anti-affinity",
             Self::Affinity => "affinity",
             Self::Extender => "extender",
+            Self::Claims => "claims",
             Self::Preemption => "preemption",
             Self::Faults => "faults",
             Self::ColdStart => "cold-start",
@@ -108,7 +114,7 @@ pub struct BenchOptions {
     pub binary: PathBuf,
     /// Nodes of the cluster.
     pub nodes: usize,
-    /// Pods of a race and of a backlog.
+    /// Pods of a race, of a backlog and of a race of pods with claims.
     pub pods: usize,
     /// Pods of a race of pods that constrain each other.
     pub constrained: usize,
@@ -148,7 +154,7 @@ impl BenchOptions {
             profiles: 1,
             repeats: 3,
             contestants: Contestant::ALL.to_vec(),
-            workloads: Workload::ALL.to_vec(),
+            workloads: Workload::ALL.into_iter().filter(|workload| *workload != Workload::Claims).collect(),
             bound: 150_000,
             padding: 0,
             seed: 1,
@@ -201,6 +207,13 @@ impl BenchOptions {
                 self.nodes
             );
         }
+        let devices = self.nodes * super::claims::DEVICES_PER_NODE;
+        if self.workloads.contains(&Workload::Claims) && self.pods >= devices {
+            bail!(
+                "--pods {}: these nodes have {devices} devices, one for the probe; give more nodes or fewer pods",
+                self.pods
+            );
+        }
         let full = self.nodes * super::pods::FILLERS_PER_NODE;
         if self.workloads.contains(&Workload::Preemption) && self.preemptors >= full {
             bail!("--preemptors {}: these nodes have room for fewer than {full}: give more nodes", self.preemptors);
@@ -229,7 +242,7 @@ impl BenchOptions {
     /// How many pods a run of `workload` places.
     pub(super) fn pods_of(&self, workload: Workload) -> usize {
         match workload {
-            Workload::Race | Workload::Backlog => self.pods,
+            Workload::Race | Workload::Backlog | Workload::Claims => self.pods,
             Workload::Spread | Workload::AntiAffinity | Workload::Affinity | Workload::Extender => self.constrained,
             Workload::Preemption => self.preemptors,
             Workload::Faults => super::faults::PODS_EACH,
@@ -307,6 +320,7 @@ mod tests {
             ("--fast", "unknown argument --fast"),
             ("--nodes 10 --pods 20 --constrained 10", "need more than 10 nodes"),
             ("--nodes 10 --pods 2000 --constrained 9 --bound 0", "take 1100 pods, 2000 were asked for"),
+            ("--nodes 10 --pods 100 --constrained 9 --workloads claims", "have 100 devices"),
         ] {
             let error = parse(line).unwrap_err().to_string();
             assert!(error.contains(part), "{line}: {error}");

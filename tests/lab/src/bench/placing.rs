@@ -10,7 +10,7 @@ use super::cluster::PODS;
 use super::contestant::{Contestant, Running};
 use super::figures::Figures;
 use super::options::Workload;
-use super::pods::waiting;
+use super::pods::{pod_name, probe_prefix, waiting};
 use super::progress::progress;
 use super::watcher::Binds;
 use crate::parallel::for_each;
@@ -44,7 +44,7 @@ impl Bench {
         running: &mut Running,
         prefix: &str,
     ) -> Result<Figures> {
-        let probe = format!("probe-{prefix}");
+        let probe = probe_prefix(prefix);
         self.watcher.follow(&probe);
         self.create(workload, contestant, &probe, 1)?;
         self.wait_for_binds(running, 1)?;
@@ -81,7 +81,7 @@ impl Bench {
             if self.options.stop.is_raised() {
                 bail!("interrupted");
             }
-            let pod = waiting(&format!("{prefix}{index:06}"), &self.cluster.server_of(contestant, index), workload);
+            let pod = waiting(&pod_name(prefix, index), &self.cluster.server_of(contestant, index), workload);
             self.cluster.plane.api.post(&path, &pod).map(drop)
         })
     }

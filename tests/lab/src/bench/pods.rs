@@ -8,6 +8,18 @@ use super::options::Workload;
 const HOSTNAME: &str = "kubernetes.io/hostname";
 const ZONE: &str = "topology.kubernetes.io/zone";
 const IMAGE: &str = "registry.k8s.io/pause:3.10";
+/// What a pod with a claim calls it.
+const DEVICE: &str = "device";
+
+/// The name of a run's `index`-th pod, and of its claim where pods have some.
+pub(super) fn pod_name(prefix: &str, index: usize) -> String {
+    format!("{prefix}{index:06}")
+}
+
+/// The prefix of the pod by which a contestant proves that it binds, before the run of this prefix.
+pub(super) fn probe_prefix(prefix: &str) -> String {
+    format!("probe-{prefix}")
+}
 
 /// A pod of 100m and 200Mi that waits for the scheduler of this name, with what the workload asks of its place.
 pub(super) fn waiting(name: &str, scheduler_name: &str, workload: Workload) -> Value {
@@ -34,6 +46,10 @@ pub(super) fn waiting(name: &str, scheduler_name: &str, workload: Workload) -> V
         Workload::AntiAffinity => {
             spec["affinity"] =
                 json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms(HOSTNAME)}});
+        }
+        Workload::Claims => {
+            spec["resourceClaims"] = json!([{"name": DEVICE, "resourceClaimName": name}]);
+            spec["containers"][0]["resources"]["claims"] = json!([{"name": DEVICE}]);
         }
         Workload::Affinity => {
             spec["affinity"] = json!({"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms(ZONE)}});

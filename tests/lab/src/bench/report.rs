@@ -83,6 +83,8 @@ pub(super) fn markdown(
         let title = format!("Race, {}, {} pods", workload.name(), options.constrained);
         section(&mut text, &title, records, workload, &[RACE])?;
     }
+    let title = format!("Race, {}, {} pods", Workload::Claims.name(), options.pods);
+    section(&mut text, &title, records, Workload::Claims, &[RACE])?;
     let title = format!("Preemption, {} pods on full nodes", options.preemptors);
     section(&mut text, &title, records, Workload::Preemption, &[PREEMPTION])?;
     let title = format!("Cold start with {} bound pods, {} waiting", options.bound, super::cold_start::BACKLOG);

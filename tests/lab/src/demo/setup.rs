@@ -15,8 +15,8 @@ use crate::wait::StopFlag;
 
 const NODES: usize = 50;
 const ZONES: [&str; 3] = ["zone-a", "zone-b", "zone-c"];
-/// What Deployments need to become pods; nothing that would touch nodes.
-const CONTROLLERS: [&str; 3] = ["deployment", "replicaset", "garbagecollector"];
+/// What Deployments need to become pods, and templates of claims to become claims; nothing that would touch nodes.
+const CONTROLLERS: [&str; 4] = ["deployment", "replicaset", "garbagecollector", "resourceclaim-controller"];
 
 /// Everything that the tour runs on. Dropping it ends it, the operator first.
 #[derive(Debug)]

@@ -10,6 +10,7 @@ use serde_json::json;
 use super::screen::{Screen, table};
 use crate::control_plane::ControlPlane;
 use crate::extender::Extender;
+use crate::nodes::NodeSpec;
 
 /// How long anything on the tour may take; a second is usual.
 const LIMIT: Duration = Duration::from_mins(2);
@@ -17,6 +18,7 @@ const LIMIT_FLAG: &str = "--timeout=120s";
 const CONDITIONS: &str =
     r#"-o=jsonpath={range .status.conditions[*]}{.type}{"\t"}{.status}{"\t"}{.reason}{"\t"}{.message}{"\n"}{end}"#;
 const POD_MESSAGE: &str = r#"-o=jsonpath={.status.conditions[?(@.type=="PodScheduled")].message}"#;
+const POD_AND_NODE: &str = "-o=custom-columns=POD:.metadata.name,NODE:.spec.nodeName";
 
 pub(super) fn run(screen: &Screen, plane: &ControlPlane, extender: &Extender) -> Result<()> {
     profiles(screen, plane).context("stop 1, the profiles")?;
@@ -27,7 +29,8 @@ pub(super) fn run(screen: &Screen, plane: &ControlPlane, extender: &Extender) ->
     too_big(screen, plane).context("stop 6, a pod that fits nowhere")?;
     preempted(screen, plane).context("stop 7, a preemption")?;
     licensed(screen, plane, extender).context("stop 8, an extender")?;
-    deleted(screen, plane).context("stop 9, a profile deleted")
+    deleted(screen, plane).context("stop 9, a profile deleted")?;
+    accelerators(screen, plane).context("stop 10, accelerators")
 }
 
 fn profiles(screen: &Screen, plane: &ControlPlane) -> Result<()> {
@@ -178,8 +181,7 @@ fn licensed(screen: &Screen, plane: &ControlPlane, extender: &Extender) -> Resul
     screen.kubectl(plane, &["wait", "--for=condition=Ready", "sprof/licensed", LIMIT_FLAG])?;
     screen.kubectl(plane, &["apply", "-f", "examples/demo/licensed-pod.yaml"])?;
     screen.kubectl(plane, &["wait", "--for=condition=Ready", "pod/licensed", LIMIT_FLAG])?;
-    let shown =
-        screen.kubectl(plane, &["get", "pod/licensed", "-o=custom-columns=POD:.metadata.name,NODE:.spec.nodeName"])?;
+    let shown = screen.kubectl(plane, &["get", "pod/licensed", POD_AND_NODE])?;
     ensure!(shown.stdout.contains("node-07"), "the extender was not heeded");
     let healthy = "--for=condition=ExtendersHealthy";
     screen.kubectl(plane, &["wait", healthy, "sprof/licensed", LIMIT_FLAG])?;
@@ -208,6 +210,54 @@ fn deleted(screen: &Screen, plane: &ControlPlane) -> Result<()> {
     screen.kubectl(plane, &["get", "pods", "--field-selector=spec.nodeName="])?;
     screen.kubectl(plane, &["get", "sprof"])?;
     Ok(())
+}
+
+/// The nodes are made here, so that they change nothing about the stops before.
+fn accelerators(screen: &Screen, plane: &ControlPlane) -> Result<()> {
+    screen.heading(
+        "10. Accelerators",
+        "Two nodes have four each. Four pods ask for one, then a pod asks for four, each by a claim from a template.",
+    )?;
+    plane.create_nodes(2, |index| {
+        NodeSpec::new(&format!("accelerated-{index}"), "zone-a", "8", "32Gi").label("pool", "accelerators")
+    })?;
+    screen.kubectl(plane, &["apply", "-f", "examples/demo/accelerators.yaml"])?;
+    let [spreads, packs] = ["sprof/accelerators-default", "sprof/accelerators-packed"];
+    screen.kubectl(plane, &["wait", "--for=condition=Ready", spreads, packs, LIMIT_FLAG])?;
+    screen.kubectl(plane, &["get", "resourceslices"])?;
+
+    screen.print("   The preset Default spreads the four, so that no node has four left:\n\n")?;
+    let by_default = "examples/demo/accelerator-pods-default.yaml";
+    let spread = four_and_one(screen, plane, by_default, "--for=condition=PodScheduled=False")?;
+    let shown = screen.kubectl(plane, &["get", "pod/four", POD_MESSAGE])?;
+    ensure!(spread.len() == 2, "the preset Default put all pods on one node");
+    ensure!(
+        shown.stdout.starts_with("0/2 nodes are available: 2 cannot allocate all claims."),
+        "the message is not the one that kube-scheduler would give"
+    );
+    screen.kubectl(plane, &["delete", "-f", by_default])?;
+    plane.wait_for("the claims to go with their pods", LIMIT, || {
+        let claims = plane.api.get("/apis/resource.k8s.io/v1/namespaces/default/resourceclaims")?;
+        Ok(claims["items"].as_array().is_some_and(Vec::is_empty).then_some(()))
+    })?;
+
+    screen.print("   Their claims went with them. A profile that packs puts the four on one node:\n\n")?;
+    let by_packing = "examples/demo/accelerator-pods-packed.yaml";
+    let packed = four_and_one(screen, plane, by_packing, "--for=condition=Ready")?;
+    screen.kubectl(plane, &["get", "resourceclaims"])?;
+    ensure!(packed.len() == 1, "the profile that packs spread the pods");
+    Ok(())
+}
+
+/// Four pods that ask for one accelerator run; then the one that asks for four comes, and `until` is waited for. Gives
+/// the nodes of the four, with how many each holds.
+fn four_and_one(screen: &Screen, plane: &ControlPlane, pods: &str, until: &str) -> Result<BTreeMap<String, usize>> {
+    screen.kubectl(plane, &["apply", "-f", pods, "-l=app=one"])?;
+    screen.kubectl(plane, &["wait", "--for=condition=Ready", "pod", "-l=app=one", LIMIT_FLAG])?;
+    screen.kubectl(plane, &["apply", "-f", pods, "-l=app=four"])?;
+    screen.kubectl(plane, &["wait", until, "pod/four", LIMIT_FLAG])?;
+    screen.kubectl(plane, &["get", "pods", "-l=app in (one,four)", POD_AND_NODE])?;
+    pods_by_node(plane, "one")
 }
 
 /// Waits until that many pods of a Deployment run, with the command that says so.

@@ -21,8 +21,7 @@ pub(super) const CASES: &[Case] = &[
         let alike = json!([{"matchAttribute": format!("{DRIVER}/group")}]);
         ask(stage, 20, |_| json!({"requests": [request("all", 32, &json!([]))], "constraints": alike}));
     })
-    .holds(|stage| stage.says_soon("p0", "timed out trying to allocate devices"))
-    .short(),
+    .holds(|stage| stage.says_soon("p0", "timed out trying to allocate devices")),
     case(
         "devices",
         "50 pods with a selector of 10 KB each that reads a text of each device again and again",
@@ -31,8 +30,7 @@ pub(super) const CASES: &[Case] = &[
             ask(stage, 50, |i| json!({"requests": [request("one", 1, &json!([{"cel": {"expression": long(i)}}]))]}));
         },
     )
-    .holds(|stage| stage.says_soon("p0", "cannot allocate all claims"))
-    .short(),
+    .holds(|stage| stage.says_soon("p0", "cannot allocate all claims")),
     case(
         "devices",
         "2,000 pods with claims that no device is for, and a slice that changes 20 times a second",

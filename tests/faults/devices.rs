@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_lab::{Api, ControlPlane, Driver};
+use berth_lab::{Api, ControlPlane, Driver, Patch};
 use serde_json::{Value, json};
 
 use crate::load::{LOADED, delete_all};
@@ -74,11 +74,23 @@ pub(super) fn clear(api: &Api) -> bool {
 }
 
 /// The claims that are allocated, or reserved for a pod.
-pub(super) fn held(api: &Api) -> Vec<String> {
+pub(super) fn held(api: &Api) -> Vec<Value> {
     let claims = api.get(&claim_path("")).unwrap();
-    let claims = claims["items"].as_array().unwrap().iter();
-    let held = claims.filter(|claim| !claim["status"]["allocation"].is_null() || users(claim).next().is_some());
-    held.map(|claim| format!("claim {}: {}", text(&claim["metadata"]["name"]), claim["status"])).collect()
+    let is_held = |claim: &&Value| !claim["status"]["allocation"].is_null() || users(claim).next().is_some();
+    claims["items"].as_array().unwrap().iter().filter(is_held).cloned().collect()
+}
+
+pub(super) fn told(claim: &Value) -> String {
+    format!("claim {}: {}", text(&claim["metadata"]["name"]), claim["status"])
+}
+
+/// Has the controller look at the claims once more. It looks when it sees a pod go, and of pods that came and went while it could not watch,
+/// as around the end of an API server, it saw neither.
+pub(super) fn touch(api: &Api, claims: &[Value], round: u32) {
+    let touched = json!({"metadata": {"annotations": {"faults.lab.berth.dev/round": round.to_string()}}});
+    for claim in claims {
+        drop(api.patch(&claim_path(text(&claim["metadata"]["name"])), Patch::Merge, &touched));
+    }
 }
 
 /// Whether another pod uses the pod's claim on a node that is not there any more: this one fits nowhere else.

@@ -59,25 +59,45 @@ impl Kubelets {
 
 fn admit_all(api: &Api, path: &str, room: &HashMap<String, u64>, shared: &Shared) {
     let mut admitted = Admitted::default();
-    let mut version = "0".to_owned();
+    while !shared.stop.load(Ordering::Relaxed) {
+        // Anew after each error: the server may have forgotten the version that was seen last.
+        if follow(api, path, room, shared, &mut admitted).is_none() {
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+    // A busy API server shows binds late: those that were not seen before the end are looked at now.
+    let left = api.get(path).unwrap();
+    for pod in left["items"].as_array().into_iter().flatten() {
+        admit(api, pod, room, shared, &mut admitted);
+    }
+}
+
+/// Looks at all pods, and then at each that changes; `None` once a call fails.
+fn follow(api: &Api, path: &str, room: &HashMap<String, u64>, shared: &Shared, admitted: &mut Admitted) -> Option<()> {
+    let listed = api.get(path).ok()?;
+    for pod in listed["items"].as_array().into_iter().flatten() {
+        admit(api, pod, room, shared, admitted);
+    }
+    let mut version = listed["metadata"]["resourceVersion"].as_str()?.to_owned();
     while !shared.stop.load(Ordering::Relaxed) {
         let query = format!("{path}?watch=1&timeoutSeconds=2&resourceVersion={version}");
-        let Ok(stream) = api.stream(&query, "application/json") else { continue };
-        for line in BufReader::new(stream).lines() {
-            let Some(event) = line.ok().and_then(|line| serde_json::from_str::<Value>(&line).ok()) else { break };
+        for line in BufReader::new(api.stream(&query, "application/json").ok()?).lines() {
+            let event: Value = serde_json::from_str(&line.ok()?).ok()?;
             let object = &event["object"];
-            let Some(seen) = object["metadata"]["resourceVersion"].as_str() else {
-                // The server has forgotten the version: all pods are shown anew, and those that are admitted stay so.
-                "0".clone_into(&mut version);
-                break;
-            };
-            seen.clone_into(&mut version);
-            if event["type"] != "DELETED" && !admitted.admits(object, room) {
-                shared.refused.fetch_add(1, Ordering::Relaxed);
-                while !refuse(api, object) && !shared.stop.load(Ordering::Relaxed) {
-                    thread::sleep(Duration::from_millis(50));
-                }
+            object["metadata"]["resourceVersion"].as_str()?.clone_into(&mut version);
+            if event["type"] != "DELETED" {
+                admit(api, object, room, shared, admitted);
             }
+        }
+    }
+    Some(())
+}
+
+fn admit(api: &Api, pod: &Value, room: &HashMap<String, u64>, shared: &Shared, admitted: &mut Admitted) {
+    if !admitted.admits(pod, room) {
+        shared.refused.fetch_add(1, Ordering::Relaxed);
+        while !refuse(api, pod) {
+            thread::sleep(Duration::from_millis(50));
         }
     }
 }

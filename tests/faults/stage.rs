@@ -15,6 +15,7 @@ use crate::audit::{Audit, Bind};
 use crate::cases::signal;
 use crate::checker::{Known, Verdict, judge};
 use crate::cluster::{HOME, binary, namespace, own_plane};
+use crate::kubelets::Kubelets;
 use crate::load::{LOADED, Load, delete_all, name};
 use crate::objects::{PROFILES, change_profile, pod_path, profile, wait_bound, wait_reason};
 use crate::proxy::Proxy;
@@ -106,6 +107,8 @@ pub(super) struct Stage {
     audit: Audit,
     /// Those of volumes and of devices, where pods have claims.
     _controllers: Option<Managed>,
+    /// Those that refuse what does not fit, as long as somebody may bind beside another.
+    pub(super) kubelets: Option<Kubelets>,
     /// The driver of their devices.
     pub(super) driver: Option<Driver>,
     pub(super) scale: Scale,
@@ -153,6 +156,7 @@ impl Stage {
             gone: BTreeMap::new(),
             audit,
             _controllers: controllers,
+            kubelets: None,
             driver,
             scale,
             plane,
@@ -173,7 +177,11 @@ impl Stage {
         let healed = (Instant::now(), now_us());
         self.pass(self.scale.lead);
         self.load.flow(false);
-        let verdict = self.judge_when_none_waits(LATER.saturating_sub(healed.0.elapsed()));
+        let mut verdict = self.judge_when_none_waits(LATER.saturating_sub(healed.0.elapsed()));
+        if let Some(kubelets) = self.kubelets.take() {
+            self.remark(format!("kubelets refused {} pods", kubelets.stop()));
+            verdict = self.judge_when_none_waits(LATER.saturating_sub(healed.0.elapsed()));
+        }
         let is_ready = self.become_ready();
         self.tend();
         let mut figures = Figures {
@@ -462,11 +470,16 @@ impl Stage {
 
     /// The claims of which the controller has not taken the devices back within reasonable time.
     fn kept_devices(&mut self) -> Vec<String> {
-        let end = Instant::now() + LATER;
+        let (end, mut round) = (Instant::now() + LATER, 0);
         loop {
             let held = devices::held(&self.plane.api);
             if held.is_empty() || Instant::now() > end {
-                return held;
+                return held.iter().map(devices::told).collect();
+            }
+            // By then it has seen what it sees by itself.
+            round += 1;
+            if round % 20 == 0 {
+                devices::touch(&self.plane.api, &held, round);
             }
             self.pass(Duration::from_millis(500));
         }

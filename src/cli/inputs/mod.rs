@@ -42,9 +42,9 @@ pub(crate) struct InputArgs {
     ///
     /// What `kubectl get … -A -o yaml` prints, or manifests written by hand: every kind that the operator reads (nodes,
     /// pods, namespaces, Services and controllers, PodDisruptionBudgets, volumes, claims, storage objects, DeviceClasses,
-    /// ResourceSlices, ResourceClaims and their templates), SchedulerProfiles, a KubeSchedulerConfiguration and a Policy; other kinds are
-    /// skipped, and a note counts them. A pod with spec.nodeName is running, one without is pending. Without any, the
-    /// cluster of the kubeconfig is read.
+    /// ResourceSlices, ResourceClaims and their templates), SchedulerProfiles, a KubeSchedulerConfiguration and a Policy;
+    /// other kinds are skipped, and a note counts them. A pod with spec.nodeName is running, one without is pending.
+    /// Without any, the cluster of the kubeconfig is read.
     #[arg(short, long = "filename", value_name = "PATH")]
     pub(crate) filename: Vec<PathBuf>,
 

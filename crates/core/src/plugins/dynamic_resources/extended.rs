@@ -131,7 +131,7 @@ fn claim_for<'a>(
     for (resource, class) in resources {
         let one = OneResource { containers, resource };
         let (own, mapped) = one.requests();
-        requests.extend(own.into_iter().map(|(name, count)| request(name, class, count)));
+        requests.extend(own.into_iter().map(|(name, count)| request_of(name, class, count)));
         mappings.extend(mapped);
     }
     requests.sort_by(|a, b| a.name.cmp(&b.name));
@@ -140,7 +140,8 @@ fn claim_for<'a>(
     ExtendedClaim { spec, mappings }
 }
 
-fn request(name: Str, class: &Str, count: i64) -> DeviceRequest {
+/// So many devices of the class, whichever.
+pub(crate) fn request_of(name: Str, class: &Str, count: i64) -> DeviceRequest {
     let details = RequestDetails {
         device_class_name: class.clone(),
         allocation_mode: AllocationMode::ExactCount,

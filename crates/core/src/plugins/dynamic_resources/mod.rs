@@ -19,6 +19,7 @@ mod readiness;
 mod resolve;
 mod selectors;
 
+pub(crate) use extended::request_of;
 pub(crate) use readiness::{Readiness, readiness};
 pub(crate) use resolve::waits_for;
 
@@ -30,7 +31,7 @@ use crate::model::{ExtendedClaim, Labels, Pod, ResourceClaim, Str};
 use crate::profile::CompiledProfile;
 use berth_devices::model::{AllocationResult, Request, ResourceClaim as ClaimSpec};
 use berth_devices::node_selector::{Node, NodeLabels, NodeSelector};
-use berth_devices::{Allocator, Outcome, ShareIds};
+use berth_devices::{Allocator, Outcome, Select, ShareIds};
 use extended::{Extended, Wants};
 use kept::{Found, Kept};
 use resolve::resolve;
@@ -188,15 +189,10 @@ impl<'t> State<'t> {
         shares: &mut dyn ShareIds,
         steps: &mut u64,
     ) -> Outcome {
-        let (nodes, devices) = (cx.ledger.nodes(), cx.ledger.devices());
-        let labels = LabelsOf(nodes.labels(node));
-        let node = Node { name: nodes.name(node), labels: &labels };
-        let allocator =
-            Allocator { slices: devices.slices(), allocated: devices.allocated(), classes: devices.classes() };
         let made = self.made(wants);
         let claims: SmallVec<[&ClaimSpec; 2]> =
             self.open.iter().copied().chain(made.as_ref().map(|one| &one.spec)).collect();
-        allocator.allocate(node, &claims, &mut self.kept.borrow_mut().selectors, shares, steps)
+        allocate(cx, node, &claims, &mut self.kept.borrow_mut().selectors, shares, steps)
     }
 
     /// The claim that is made for these of the extended resources.
@@ -257,6 +253,22 @@ impl<'t> State<'t> {
     pub(crate) fn failure(&self) -> Option<Str> {
         self.failure.get().cloned()
     }
+}
+
+/// The devices that the claims, none of which has any, get on the node: see [`Allocator::allocate`].
+pub(crate) fn allocate(
+    cx: PluginContext<'_>,
+    node: NodeId,
+    claims: &[&ClaimSpec],
+    select: &mut dyn Select,
+    shares: &mut dyn ShareIds,
+    steps: &mut u64,
+) -> Outcome {
+    let (nodes, devices) = (cx.ledger.nodes(), cx.ledger.devices());
+    let labels = LabelsOf(nodes.labels(node));
+    let node = Node { name: nodes.name(node), labels: &labels };
+    let allocator = Allocator { slices: devices.slices(), allocated: devices.allocated(), classes: devices.classes() };
+    allocator.allocate(node, claims, select, shares, steps)
 }
 
 fn idle(claim: &ResourceClaim) -> IdleClaim {

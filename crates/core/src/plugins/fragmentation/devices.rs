@@ -69,12 +69,17 @@ pub(super) fn any_of(class: &Str) -> RequestDetails {
     RequestDetails { device_class_name: class.clone(), ..RequestDetails::default() }
 }
 
-/// Of a prioritized list its first alternative. `None` where that is too much for a score: such a pod counts as asking for no devices.
+/// Whether claims ask for too much for a score: such a pod counts as asking for no devices.
+pub(super) fn are_too_many(claims: &[Arc<ClaimSpec>]) -> bool {
+    claims.iter().map(|claim| claim.requests.len()).sum::<usize>() > FRAGMENTATION_REQUESTS
+}
+
+/// Of a prioritized list its first alternative. `None` where they [`are_too_many`].
 pub(super) fn requests_of(claims: &[Arc<ClaimSpec>]) -> Option<Requested> {
-    let mut all = Requested::new();
-    if claims.iter().map(|claim| claim.requests.len()).sum::<usize>() > FRAGMENTATION_REQUESTS {
+    if are_too_many(claims) {
         return None;
     }
+    let mut all = Requested::new();
     for request in claims.iter().flat_map(|claim| &claim.requests) {
         let details = match &request.request {
             Request::Exactly { details, admin_access: false } => Some(details),
@@ -121,7 +126,7 @@ impl Devices {
     /// Says whether a unit counts something else now. O(devices).
     pub(super) fn weigh(&mut self, table: &DeviceTable, work: &mut Work) -> bool {
         let (largest, devices) = table.slices().most_units();
-        work.spend(devices / super::ROWS_PER_WORK);
+        work.spend(devices / super::COLUMN_ROWS_PER_WORK);
         let weights = largest.into_iter().map(|(driver, units)| (driver, 1.0 / units as f64)).collect();
         let before = (std::mem::replace(&mut self.weights, weights), self.are_some_shared);
         self.are_some_shared = table.slices().have_shared_devices();

@@ -4,8 +4,9 @@
 //! What is free on a node is stranded for a pod that does not fit there, or does not ask for it. A node's fragmentation is what is stranded
 //! there for the profile's recent [`mix`] of pods, each kind by its share; the score is lowest where the pod adds most to it.
 //!
-//! Of devices those count that only one node can use (those that nodes share are taken for there), each for itself: whether a pod of the mix could have enough of them, not whether a search
-//! that knows its constraints would find them together. What the pod that is scored takes is what the allocator gives it.
+//! Of devices those count that only one node can use, each for itself: whether a pod of the mix could have enough of them, not whether a
+//! search that knows its constraints would find them together. Devices that nodes share are taken for free. What the pod that is scored
+//! takes is what the allocator gives it.
 //!
 //! ```text
 //!  mix      which pods came lately
@@ -28,7 +29,7 @@ use crate::ledger::{Ledger, NodeId, NodeTable, ScalarId};
 use crate::limits::{FRAGMENTATION_ASKS_KEPT, FRAGMENTATION_KINDS, FRAGMENTATION_RESOURCES};
 use crate::model::{Pod, Requests, Str};
 use berth_devices::model::ResourceClaim as ClaimSpec;
-use devices::{Count, Devices, Requested, Requirement, any_of, requests_of};
+use devices::{Count, Devices, Requested, Requirement, any_of, are_too_many, requests_of};
 use mix::{Ask, Mix};
 use row::{Backed, Judge, Takes};
 use smallvec::SmallVec;
@@ -178,7 +179,7 @@ impl Tables {
         }
         work.take(1)?;
         let resources = resources(nodes);
-        work.spend(nodes.rows() * resources.len() / ROWS_PER_WORK);
+        work.spend(nodes.rows() * resources.len() / COLUMN_ROWS_PER_WORK);
         let weighs_the_same = before.slices == now.slices || !self.devices.weigh(table, work);
         let is_same = weighs_the_same && self.resources == resources;
         self.made_of = now;
@@ -201,7 +202,7 @@ impl Tables {
 
     /// Has what is kept for the pod's ask come first.
     fn ask(&mut self, requests: &Requests, mut claims: Vec<Arc<ClaimSpec>>) {
-        if requests_of(&claims).is_none() {
+        if are_too_many(&claims) {
             claims.clear();
         }
         let ask = Ask::of(requests, Requested::default());
@@ -263,8 +264,8 @@ fn takes<'a>(
 /// What rounding may make of differences that are none.
 const SAME: f64 = 1e-9;
 
-/// Rows of a column that are looked at in that time.
-const ROWS_PER_WORK: usize = 64;
+/// Rows of one column, or devices, that are looked at in the time of one unit of work.
+const COLUMN_ROWS_PER_WORK: usize = 64;
 
 impl Kept {
     fn asks_for(&self, claims: &[Arc<ClaimSpec>]) -> bool {

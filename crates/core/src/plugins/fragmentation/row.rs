@@ -1,15 +1,14 @@
 //! What is left on a row, what of it is stranded, and how much more a pod would strand.
 
-use super::devices::{Count, Devices, Row, any_of};
+use super::devices::{Count, Devices, Row};
 use super::{Kind, Resource};
 use crate::ledger::NodeId;
 use crate::limits::{COMPARISONS_PER_WORK, DEVICE_STEPS, DEVICE_STEPS_PER_WORK};
 use crate::model::Str;
 use crate::plugins::context::{PluginContext, Work};
-use crate::plugins::dynamic_resources::{LabelsOf, NoShares};
-use berth_devices::model::{AllocationResult, DeviceRequest, Request, RequestDetails, ResourceClaim as ClaimSpec};
-use berth_devices::node_selector::Node;
-use berth_devices::{Allocator, Free, Outcome, Select};
+use crate::plugins::dynamic_resources::{NoShares, allocate, request_of};
+use berth_devices::model::{AllocationResult, DeviceRequest, ResourceClaim as ClaimSpec};
+use berth_devices::{Free, Outcome, Select};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -109,12 +108,8 @@ impl Judge<'_> {
         if claims.is_empty() {
             return Vec::new();
         }
-        let (nodes, table) = (self.cx.ledger.nodes(), self.cx.ledger.devices());
-        let labels = LabelsOf(nodes.labels(node));
-        let at = Node { name: nodes.name(node), labels: &labels };
-        let allocator = Allocator { slices: table.slices(), allocated: table.allocated(), classes: table.classes() };
         let mut steps = DEVICE_STEPS;
-        let outcome = allocator.allocate(at, claims, select, &mut NoShares, &mut steps);
+        let outcome = allocate(self.cx, node, claims, select, &mut NoShares, &mut steps);
         work.spend(((DEVICE_STEPS - steps) / DEVICE_STEPS_PER_WORK) as usize);
         if let Outcome::Allocated(allocations) = outcome { allocations } else { Vec::new() }
     }
@@ -162,10 +157,7 @@ impl Takes<'_> {
     /// The claim for the extended resources that no device plugin provides on the node.
     fn made(&self, left: &Left<'_>) -> Option<ClaimSpec> {
         let needed = self.backed.iter().filter(|one| !one.place.is_some_and(|place| left.offers[place]));
-        let request = |(index, one): (usize, &Backed)| {
-            let details = RequestDetails { count: one.count, ..any_of(&one.class) };
-            DeviceRequest { name: index.to_string().into(), request: Request::Exactly { details, admin_access: false } }
-        };
+        let request = |(index, one): (usize, &Backed)| request_of(index.to_string().into(), &one.class, one.count);
         let requests: Vec<DeviceRequest> = needed.enumerate().map(request).collect();
         (!requests.is_empty()).then(|| ClaimSpec { requests, ..ClaimSpec::default() })
     }

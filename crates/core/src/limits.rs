@@ -53,10 +53,13 @@ pub const COMPARISONS_PER_WORK: usize = 16;
 /// affinity is compared with a node. As much is what begins the search for the volumes that a claim may get.
 pub const WORK_PER_CLAIM: usize = 4;
 
-/// How long the search for devices for a pod's claims may last on one node, in steps of some 20 ns: 20 ms, in which upstream gives it 10 s.
-/// It is not divided, and writers of the ledger wait for it. The usual search takes some hundreds of steps; only one in which many
-/// devices almost fit, and no combination does, takes more, and then exponentially more.
+/// How long the search for devices for a pod's claims may last on one node, in steps of some 20 ns: 20 ms, where upstream gives it 10 s. It
+/// is divided among holds of the lock. The usual search takes some hundreds of steps; only one in which many devices almost fit, and no
+/// combination does, takes more, and then exponentially more.
 pub const DEVICE_STEPS: u64 = 1_000_000;
+
+/// Solutions that took longer are kept and not searched again: a tenth of a millisecond is not much beside a bind.
+pub const DEVICE_STEPS_REPEATED: u64 = 4_096;
 
 /// Steps of that search that take as long as judging a row.
 pub const DEVICE_STEPS_PER_WORK: u64 = 2;
@@ -77,6 +80,9 @@ pub const FRAGMENTATION_PODS: u64 = 1_024;
 pub const FRAGMENTATION_REQUESTS: usize = 8;
 pub const FRAGMENTATION_WANTED: usize = 48;
 
+/// How long the score looks for devices that a pod would take on a node, in steps as above; beyond it the pod takes none.
+pub const FRAGMENTATION_DEVICE_STEPS: u64 = 16_384;
+
 /// Extended resources that the score counts, and kinds of pods of which it keeps what was found on rows, 8 bytes each.
 pub const FRAGMENTATION_RESOURCES: usize = 16;
 pub const FRAGMENTATION_ASKS_KEPT: usize = 16;
@@ -86,6 +92,9 @@ pub const SELECTOR_STEPS: u64 = 1_000_000;
 
 /// Selectors that a worker keeps compiled: one of the greatest length takes some 200 KiB. Upstream keeps ten.
 pub const SELECTORS_KEPT: usize = 128;
+
+/// What selectors said of devices, in bytes: one each, and some 100 for each slice and selector. 2 MiB a worker.
+pub const SELECTOR_ANSWERS_KEPT: usize = 2 << 20;
 
 /// Scalar resources that one pod may name: the bits of a verdict.
 pub const SCALARS_PER_POD: usize = 40;

@@ -1,15 +1,17 @@
-use crate::candidates::{Candidates, Judge};
+use crate::candidates::{Candidates, Collected, Judge};
 use crate::model::{AllocationResult, DeviceClasses, ResourceClaim};
 use crate::node_selector::Node;
 use crate::outcome::{Outcome, Stop};
 use crate::plan::Plan;
 use crate::pools::Pools;
+use crate::progress::Progress;
 use crate::result::{self, ShareIds};
-use crate::search::Search;
+use crate::search::{Search, Stage};
 use crate::select::Select;
 use crate::slices::Slices;
 use crate::state::AllocatedState;
 use crate::takes::Takes;
+use std::sync::Arc;
 
 /// Finds devices for the claims of one pod, on one node after the other.
 pub struct Allocator<'a> {
@@ -21,8 +23,10 @@ pub struct Allocator<'a> {
 impl Allocator<'_> {
     /// The devices that the claims, all of them unallocated, get on the node. Each claim must be there once.
     ///
-    /// `steps` is how long the search may last and becomes what is left of it. A step is a decision or a look at one device, about 20 ns;
-    /// asking one selector counts as 16. Without a limit the search takes exponentially long where many devices almost fit (#131730).
+    /// `steps` is how long the search may last and becomes what is left of it: 0 where they are used up, which is
+    /// [`Outcome::OutOfSteps`]. A step is a decision or a look at one device, about 20 ns; asking one selector counts as 16, and what it
+    /// evaluates; what is evaluated last may take more than is left. Without a limit the search takes exponentially long where many
+    /// devices almost fit (#131730).
     pub fn allocate(
         &self,
         node: Node<'_>,
@@ -31,25 +35,31 @@ impl Allocator<'_> {
         share_ids: &mut dyn ShareIds,
         steps: &mut u64,
     ) -> Outcome {
-        match Pools::for_node(self.slices, &node) {
-            Ok(pools) => self.allocate_from(&pools, node, claims, select, share_ids, steps),
-            Err(error) => Outcome::Error(error),
-        }
+        self.resume(&mut Progress::default(), node, claims, select, share_ids, steps)
     }
 
-    /// The same with pools that were gathered for the node before.
-    pub fn allocate_from(
+    /// The same in parts: after [`Outcome::OutOfSteps`] the same question with the same `progress` goes on where it ended. After
+    /// [`Outcome::Allocated`] it gives the same devices again, without a search.
+    ///
+    /// It is the same question as long as slices, classes, what is allocated, the node's labels, and the requests and constraints of the
+    /// claims are the same. Costs O(devices that the node sees) beyond the steps.
+    pub fn resume(
         &self,
-        pools: &Pools,
+        progress: &mut Progress,
         node: Node<'_>,
         claims: &[&ResourceClaim],
         select: &mut dyn Select,
         share_ids: &mut dyn ShareIds,
         steps: &mut u64,
     ) -> Outcome {
-        let candidates = Candidates::new(node, pools, self.allocated);
-        let mut judge = Judge::new(&candidates, select, steps);
-        match solve(&candidates, &mut judge, claims, self.classes, share_ids) {
+        let pools = match Pools::for_node(self.slices, &node) {
+            Ok(pools) => pools,
+            Err(error) => return Outcome::Error(error),
+        };
+        let candidates = Candidates::new(node, &pools, self.allocated);
+        let Progress { known, asking, all, collected, stage } = progress;
+        let mut judge = Judge::new(&candidates, select, steps, (known, asking));
+        match solve(&candidates, &mut judge, (all, collected), stage, claims, self.classes, share_ids) {
             Ok(Some(allocations)) => Outcome::Allocated(allocations),
             Ok(None) if pools.any_is_invalid() => Outcome::FailedOnNode("invalid resource pools were encountered"),
             Ok(None) => Outcome::DoesNotFit,
@@ -61,13 +71,16 @@ impl Allocator<'_> {
 fn solve<'a, 's>(
     candidates: &'s Candidates<'a>,
     judge: &mut Judge<'a, 's>,
+    all: (&mut Vec<Arc<[u32]>>, &mut Collected),
+    stage: &mut Option<Stage>,
     claims: &[&'a ResourceClaim],
     classes: &'a dyn DeviceClasses,
     share_ids: &mut dyn ShareIds,
 ) -> Result<Option<Vec<AllocationResult>>, Stop> {
-    let mut plan = Plan::new(claims, classes, judge)?;
-    let takes = Takes::new(candidates, &mut plan, claims.len());
-    let mut search = Search::new(judge, &plan, takes);
+    let mut plan = Plan::new(claims, classes, judge, all)?;
+    let takes = Takes::new(candidates, &mut plan);
+    let stage = stage.get_or_insert_with(|| Stage::first(claims.len()));
+    let mut search = Search::at(stage, judge, &plan, takes);
     if !search.run()? {
         return Ok(None);
     }

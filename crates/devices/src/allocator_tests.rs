@@ -9,7 +9,7 @@ use crate::model::{AllocationResult, RequestPolicy, ValidRange};
 use crate::node_selector::{Node, NodeSelector, NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm};
 use crate::state::AllocatedState;
 use crate::testing::{device, quantity, result, slice};
-use crate::{Allocator, Outcome, Select, SelectError, ShareIds, Slices};
+use crate::{Allocator, Outcome, Progress, PublishedDevice, Select, SelectError, ShareIds, Slices};
 use berth_cel::{Attribute, QualifiedName};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,11 +18,11 @@ use std::sync::Arc;
 struct Expressions;
 
 impl Select for Expressions {
-    fn selects(&mut self, expression: &Str, device: &berth_cel::Device<'_>, _: &mut u64) -> Result<bool, SelectError> {
+    fn selects(&mut self, expression: &Str, device: PublishedDevice<'_>, _: &mut u64) -> Result<bool, SelectError> {
         match expression.split_once(' ') {
             _ if &**expression == "true" => Ok(true),
             Some(("model", model)) => {
-                Ok(device.attributes.iter().any(|(_, value)| *value == Attribute::Text(model.into())))
+                Ok(device.device().attributes.iter().any(|(_, value)| *value == Attribute::Text(model.into())))
             }
             Some(("unsupported", text)) => Err(SelectError::Unsupported(text.to_owned())),
             _ => Err(SelectError::Runtime(expression.to_string())),
@@ -64,10 +64,15 @@ impl Cluster {
     }
 
     fn outcome_within(&self, claims: &[ResourceClaim], steps: &mut u64) -> Outcome {
+        self.resumed(&mut Progress::default(), claims, steps)
+    }
+
+    fn resumed(&self, progress: &mut Progress, claims: &[ResourceClaim], steps: &mut u64) -> Outcome {
         let allocator = Allocator { slices: &self.slices, allocated: &self.allocated, classes: &self.classes };
         let labels: BTreeMap<Str, Str> = [("zone".into(), "a".into()), ("arch".into(), "x".into())].into();
         let node = Node { name: "n1", labels: &labels };
-        allocator.allocate(node, &claims.iter().collect::<Vec<_>>(), &mut Expressions, &mut Numbers(0), steps)
+        let claims: Vec<_> = claims.iter().collect();
+        allocator.resume(progress, node, &claims, &mut Expressions, &mut Numbers(0), steps)
     }
 
     fn allocations(&self, claims: &[ResourceClaim]) -> Vec<AllocationResult> {
@@ -437,4 +442,34 @@ fn a_search_without_end_is_cut_off_131730() {
     let mut enough = 1_000;
     assert!(matches!(cluster.outcome_within(&[claim([exactly(details(20))])], &mut enough), Outcome::Allocated(_)));
     assert!(enough < 1_000);
+}
+
+/// 32 devices in two groups of 16, of which 17 alike are wanted: each way to choose 16 is tried.
+#[test]
+fn a_search_goes_on_where_its_steps_were_used_up() {
+    let names: Vec<String> = (0..32).map(|number| format!("x{number}")).collect();
+    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+    let mut published = slice("s", "d/p", None, &names);
+    for (number, device) in published.devices.iter_mut().enumerate() {
+        let group = Attribute::Text(["a", "b"][number % 2].into());
+        device.attributes = sorted_by_name([(QualifiedName::parse("group"), group)]);
+    }
+    let cluster = Cluster::new([published]);
+    let alike = |count| {
+        let attributes = Attributes::Match(QualifiedName::parse("d/group"));
+        let constraints = vec![DeviceConstraint { requests: Vec::new(), attributes }];
+        [ResourceClaim { constraints, ..claim([exactly(details(count))]) }]
+    };
+    let (mut progress, mut turns) = (Progress::default(), 0);
+    let outcome = loop {
+        let outcome = cluster.resumed(&mut progress, &alike(16), &mut 10);
+        turns += 1;
+        if outcome != Outcome::OutOfSteps {
+            break outcome;
+        }
+    };
+    assert_eq!(outcome, cluster.outcome(&alike(16)));
+    assert!(turns > 5, "{turns}");
+    let mut solution = progress.of_solution().expect("it was found");
+    assert_eq!(cluster.resumed(&mut solution, &alike(16), &mut 0), outcome, "without a step");
 }

@@ -1,18 +1,19 @@
 //! The devices of one node, numbered, and what is asked about each whatever else the pod gets.
 
 use crate::capacity;
-use crate::model::{Device, DeviceClass, RequestDetails, ResourceSlice, Selector, Str};
+use crate::model::{Device, RequestDetails, ResourceSlice, Selector, Str};
 use crate::node_selector::Node;
 use crate::outcome::Stop;
 use crate::plan::Slot;
 use crate::pool::{Pool, PoolState};
 use crate::pools::Pools;
-use crate::select::{Select, SelectError};
+use crate::select::{PublishedDevice, Select, SelectError};
 use crate::state::{AllocatedState, DeviceUse, PoolUse};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// What the evaluation of a selector counts in steps: it takes at least as long as looking at so many devices.
-const EVALUATION: u64 = 16;
+pub(crate) const EVALUATION: u64 = 16;
 
 /// A device of a usable pool.
 #[derive(Debug, Clone, Copy)]
@@ -20,7 +21,9 @@ pub(crate) struct Candidate<'a> {
     pub(crate) pool: u32,
     /// Its number within the pool.
     pub(crate) in_pool: u32,
-    pub(crate) slice: &'a ResourceSlice,
+    pub(crate) slice: &'a Arc<ResourceSlice>,
+    /// Its number within the slice.
+    pub(crate) in_slice: u32,
     pub(crate) device: &'a Device,
 }
 
@@ -36,11 +39,12 @@ impl<'a> Candidates<'a> {
     pub(crate) fn new(node: Node<'a>, pools: &'a Pools, allocated: &'a AllocatedState) -> Self {
         let in_use = pools.iter().map(|pool| allocated.pool(&pool.id)).collect();
         let of_pool = |(index, pool): (usize, &'a Pool)| {
-            pool.devices().enumerate().map(move |(in_pool, (slice, device))| Candidate {
+            pool.places().enumerate().map(move |(in_pool, (slice, in_slice))| Candidate {
                 pool: index as u32,
                 in_pool: in_pool as u32,
                 slice,
-                device,
+                in_slice,
+                device: &slice.devices[in_slice as usize],
             })
         };
         Self { node, pools, in_use, all: pools.iter().enumerate().flat_map(of_pool).collect() }
@@ -87,10 +91,26 @@ impl<'a> Candidates<'a> {
 
 /// What a request's selectors say of a device, once somebody asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Known {
+pub(crate) enum Known {
     Unasked,
     No,
     Yes,
+}
+
+/// The devices that a request for all means, as far as they were looked at.
+#[derive(Debug, Default)]
+pub(crate) struct Collected {
+    devices: Vec<u32>,
+    next: u32,
+}
+
+/// A device of which not all selectors were asked yet.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asking {
+    memo: usize,
+    device: u32,
+    /// How many of the selectors, those of the class first, have selected it.
+    agreed: usize,
 }
 
 /// Asks selectors, once for each device and request, and counts what that costs.
@@ -98,18 +118,28 @@ pub(crate) struct Judge<'a, 's> {
     pub(crate) candidates: &'s Candidates<'a>,
     select: &'s mut dyn Select,
     steps: &'s mut u64,
-    /// By memo of a slot, then by device; empty until the memo is needed.
-    known: Vec<Vec<Known>>,
+    /// As in [`Progress`](crate::Progress).
+    known: &'s mut Vec<Vec<Known>>,
+    asking: &'s mut Option<Asking>,
 }
 
 impl<'a, 's> Judge<'a, 's> {
-    pub(crate) const fn new(candidates: &'s Candidates<'a>, select: &'s mut dyn Select, steps: &'s mut u64) -> Self {
-        Self { candidates, select, steps, known: Vec::new() }
+    pub(crate) const fn new(
+        candidates: &'s Candidates<'a>,
+        select: &'s mut dyn Select,
+        steps: &'s mut u64,
+        (known, asking): (&'s mut Vec<Vec<Known>>, &'s mut Option<Asking>),
+    ) -> Self {
+        Self { candidates, select, steps, known, asking }
     }
 
-    pub(crate) fn spend(&mut self, steps: u64) -> Result<(), Stop> {
-        *self.steps = self.steps.checked_sub(steps).ok_or(Stop::OutOfSteps)?;
-        Ok(())
+    /// Whether something may be looked at: whatever is left is enough, so that whoever goes on gets on. [`Self::spend`] comes after it.
+    pub(crate) const fn begin(&self) -> Result<(), Stop> {
+        if *self.steps == 0 { Err(Stop::OutOfSteps) } else { Ok(()) }
+    }
+
+    pub(crate) const fn spend(&mut self, steps: u64) {
+        *self.steps = self.steps.saturating_sub(steps);
     }
 
     /// Whether class, request and node agree to the device. Errors are not remembered: who meets one stops.
@@ -131,48 +161,56 @@ impl<'a, 's> Judge<'a, 's> {
         }
     }
 
-    fn ask(&mut self, slot: &Slot<'a>, device: u32) -> Result<bool, Stop> {
-        let Candidate { slice, device, .. } = *self.candidates.get(device);
-        let view = device.view(&slice.id.driver);
-        let DeviceClass { name, selectors, .. } = slot.class;
-        let of_class = |index: usize, error| format!("class {name}: selector #{index}: {error}");
-        let of_claim = |index: usize, error| format!("claim {}: selector #{index}: {error}", slot.claim);
-        let is_selected = self.all_select(selectors, &view, of_class)?
-            && self.all_select(&slot.details.selectors, &view, of_claim)?;
-        if !is_selected || !slice.per_device_node_selection {
-            return Ok(is_selected);
+    fn ask(&mut self, slot: &Slot<'a>, number: u32) -> Result<bool, Stop> {
+        let Candidate { slice, in_slice, device, .. } = *self.candidates.get(number);
+        let published = PublishedDevice { slice, in_slice };
+        let (of_class, of_claim) = (&slot.class.selectors, &slot.details.selectors);
+        let agreed = self.asking.filter(|asking| (asking.memo, asking.device) == (slot.memo, number));
+        let agreed = agreed.map_or(0, |asking| asking.agreed);
+        for (agreed, selector) in of_class.iter().chain(of_claim).enumerate().skip(agreed) {
+            *self.asking = Some(Asking { memo: slot.memo, device: number, agreed });
+            self.begin()?;
+            let text = |error| match agreed.checked_sub(of_class.len()) {
+                None => format!("class {}: selector #{agreed}: {error}", slot.class.name),
+                Some(index) => format!("claim {}: selector #{index}: {error}", slot.claim),
+            };
+            if !self.selects(selector, published, text)? {
+                return Ok(false);
+            }
+        }
+        if !slice.per_device_node_selection {
+            return Ok(true);
         }
         device.nodes.includes(&self.candidates.node).map_err(Stop::Error)
     }
 
-    fn all_select(
+    fn selects(
         &mut self,
-        selectors: &[Selector],
-        view: &berth_cel::Device<'_>,
-        text: impl Fn(usize, SelectError) -> String,
+        selector: &Selector,
+        device: PublishedDevice<'_>,
+        text: impl Fn(SelectError) -> String,
     ) -> Result<bool, Stop> {
-        for (index, selector) in selectors.iter().enumerate() {
-            // Requests without an expression were refused before; upstream would crash over such a class.
-            let Some(expression) = &selector.cel else {
-                let error = SelectError::Unsupported("the selector has no CEL expression".to_owned());
-                return Err(Stop::Unsupported(text(index, error)));
-            };
-            self.spend(EVALUATION)?;
-            match self.select.selects(expression, view, self.steps) {
-                Ok(true) => {}
-                Ok(false) => return Ok(false),
-                Err(SelectError::OutOfSteps) => return Err(Stop::OutOfSteps),
-                Err(error @ SelectError::Unsupported(_)) => return Err(Stop::Unsupported(text(index, error))),
-                Err(error) => return Err(Stop::Error(text(index, error))),
-            }
-        }
-        Ok(true)
+        // Requests without an expression were refused before; upstream would crash over such a class.
+        let Some(expression) = &selector.cel else {
+            let error = SelectError::Unsupported("the selector has no CEL expression".to_owned());
+            return Err(Stop::Unsupported(text(error)));
+        };
+        let answer = self.select.selects(expression, device, self.steps);
+        self.spend(EVALUATION);
+        answer.map_err(|error| match error {
+            SelectError::Unsupported(_) => Stop::Unsupported(text(error)),
+            _ => Stop::Error(text(error)),
+        })
     }
 
-    /// Every device that a request for all means, whether it is free or not.
-    pub(crate) fn collect_all(&mut self, slot: &Slot<'a>, request: &Str) -> Result<Vec<u32>, Stop> {
+    /// Every device that a request for all means, whether it is free or not. Goes on with what was `collected` before.
+    pub(crate) fn collect_all(
+        &mut self,
+        slot: &Slot<'a>,
+        request: &Str,
+        collected: &mut Collected,
+    ) -> Result<Arc<[u32]>, Stop> {
         let candidates = self.candidates;
-        let mut all = Vec::new();
         for (pool, devices) in candidates.by_pool() {
             let problem = match pool.state {
                 PoolState::Usable => "",
@@ -183,14 +221,16 @@ impl<'a, 's> Judge<'a, 's> {
                 let asks = format!("asks for all devices, but resource pool {} is currently {problem}", pool.id);
                 return Err(Stop::Error(format!("claim {}, request {request}: {asks}", slot.claim)));
             }
-            for device in devices {
-                self.spend(1)?;
+            for device in devices.start.max(collected.next)..devices.end {
+                self.begin()?;
                 if self.is_selectable(slot, device)? && self.has_capacity(slot.details, device) {
-                    all.push(device);
+                    collected.devices.push(device);
                 }
+                collected.next = device + 1;
+                self.spend(1);
             }
         }
-        Ok(all)
+        Ok(std::mem::take(collected).devices.into())
     }
 
     /// Whether the device has what is asked for besides what was allocated before.

@@ -154,7 +154,7 @@ mod tests {
     use crate::node_selector::Node;
     use crate::select::SelectError;
     use crate::testing::{quantity, result, slice};
-    use crate::{Pools, Select, Slices};
+    use crate::{Pools, PublishedDevice, Select, Selected, Slices};
     use berth_cel::QualifiedName;
     use std::collections::BTreeMap;
 
@@ -164,13 +164,8 @@ mod tests {
     struct ByName;
 
     impl Select for ByName {
-        fn selects(
-            &mut self,
-            expression: &Str,
-            device: &berth_cel::Device<'_>,
-            _: &mut u64,
-        ) -> Result<bool, SelectError> {
-            Ok(device.capacity.iter().any(|(name, _)| *name.id == **expression))
+        fn selects(&mut self, expression: &Str, device: PublishedDevice<'_>, _: &mut u64) -> Result<bool, SelectError> {
+            Ok(device.device().capacity.iter().any(|(name, _)| *name.id == **expression))
         }
     }
 
@@ -200,7 +195,17 @@ mod tests {
     }
 
     fn wish(node: &NodeDevices, request: &RequestDetails) -> Wish {
-        node.wish(request, &DeviceClass::default(), &mut ByName, &mut 1_000)
+        wish_of(node, request, &DeviceClass::default())
+    }
+
+    /// Asked at once, and in parts that end at each selector.
+    fn wish_of(node: &NodeDevices, request: &RequestDetails, class: &DeviceClass) -> Wish {
+        let mut in_parts = Selected::default();
+        let part = || node.wish(request, class, &mut ByName, &mut in_parts, &mut 1);
+        let in_parts = std::iter::repeat_with(part).take(100).flatten().next().unwrap();
+        let at_once = node.wish(request, class, &mut ByName, &mut Selected::default(), &mut 1_000).unwrap();
+        assert_eq!(format!("{in_parts:?}"), format!("{at_once:?}"));
+        at_once
     }
 
     fn asking(text: &str) -> RequestDetails {
@@ -318,7 +323,7 @@ mod tests {
         let node = on_n1([ResourceSlice { devices, ..slice("s1", "d/p", Some("n1"), &[]) }]);
         let selecting = |name: &str| vec![Selector { cel: Some(name.into()) }];
         let class = DeviceClass { selectors: selecting(MEMORY), ..DeviceClass::default() };
-        let number = |request: &RequestDetails| node.wish(request, &class, &mut ByName, &mut 1_000).number();
+        let number = |request: &RequestDetails| wish_of(&node, request, &class).number();
         assert_eq!(number(&RequestDetails::default()), 1);
         assert_eq!(number(&RequestDetails { selectors: selecting("cores"), ..RequestDetails::default() }), 0);
     }

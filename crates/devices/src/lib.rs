@@ -11,6 +11,7 @@
 //!  candidates     the devices of a node, numbered, and whether a request selects them
 //!  plan           the requests of all claims, checked before the search
 //!  search         the first solution
+//!  progress       how far a search has come, so that it can be divided
 //!  takes          what the search has taken, and how it is given back
 //!  constraints, taints, counters, capacity, shares   what may refuse a device
 //!  result, config what a solution is written as
@@ -38,6 +39,7 @@ mod outcome;
 mod plan;
 mod pool;
 mod pools;
+mod progress;
 mod result;
 mod search;
 mod select;
@@ -55,10 +57,11 @@ mod testing;
 
 pub use allocator::Allocator;
 pub use free::{Free, Usable};
-pub use node_devices::{NodeDevices, Wish};
+pub use node_devices::{NodeDevices, Selected, Wish};
 pub use outcome::Outcome;
 pub use pool::{Pool, PoolState};
 pub use pools::Pools;
+pub use progress::Progress;
 pub use result::ShareIds;
-pub use select::{Select, SelectError};
+pub use select::{PublishedDevice, Select, SelectError};
 pub use slices::Slices;

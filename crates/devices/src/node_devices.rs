@@ -1,10 +1,11 @@
 //! The devices of slices for one node alone, and which of them a request selects: for scores, which ask this often. What is free of them is
 //! in [`Free`](crate::free::Free).
 
-use crate::model::{Device, DeviceClass, RequestDetails, ResourceSlice, Selector, Str};
+use crate::candidates::EVALUATION;
+use crate::model::{Device, DeviceClass, RequestDetails, ResourceSlice, Str};
 use crate::node_selector::Node;
 use crate::pools::Pools;
-use crate::select::Select;
+use crate::select::{PublishedDevice, Select};
 use crate::{capacity, taints};
 use berth_quantity::Quantity;
 use rustc_hash::FxHashMap;
@@ -46,8 +47,12 @@ pub(crate) enum UnitSource {
 }
 
 impl OwnDevice {
+    const fn published(&self) -> PublishedDevice<'_> {
+        PublishedDevice { slice: &self.slice, in_slice: self.in_slice }
+    }
+
     pub(crate) fn device(&self) -> &Device {
-        &self.slice.devices[self.in_slice as usize]
+        self.published().device()
     }
 }
 
@@ -123,40 +128,52 @@ impl NodeDevices {
         &self.units
     }
 
-    /// Takes those devices out of `selected` that the selectors do not select, or fail on.
-    fn select(&self, selectors: &[Selector], select: &mut dyn Select, steps: &mut u64, selected: &mut [bool]) {
-        for (own, selected) in self.devices.iter().zip(selected) {
-            *steps = steps.saturating_sub(1);
-            let view = own.device().view(&own.slice.id.driver);
-            let mut agrees = |selector: &Selector| {
-                let expression = selector.cel.as_ref();
-                expression.is_some_and(|expression| select.selects(expression, &view, steps) == Ok(true))
-            };
-            *selected = *selected && selectors.iter().all(&mut agrees);
-        }
-    }
-
-    /// What the request takes of each device, if it can have it at all. `steps` as in
-    /// [`Allocator::allocate`](crate::Allocator::allocate): once they are used up, no more devices are selected.
+    /// What the request takes of each device, if it can have it at all. `None` where the `steps` are used up, which are those of
+    /// [`Allocator::allocate`](crate::Allocator::allocate): with the same `selected`, which is empty at first, it goes on.
     pub fn wish(
         &self,
         request: &RequestDetails,
         class: &DeviceClass,
         select: &mut dyn Select,
+        selected: &mut Selected,
         steps: &mut u64,
-    ) -> Wish {
-        let mut selected = vec![true; self.devices.len()];
-        self.select(&class.selectors, select, steps, &mut selected);
-        self.select(&request.selectors, select, steps, &mut selected);
+    ) -> Option<Wish> {
+        let selectors = || class.selectors.iter().chain(&request.selectors);
+        while let Some(own) = self.devices.get(selected.answers.len()) {
+            let mut is_selected = true;
+            for selector in selectors().skip(selected.agreed) {
+                if *steps == 0 {
+                    return None;
+                }
+                *steps = steps.saturating_sub(EVALUATION);
+                let expression = selector.cel.as_ref();
+                is_selected = expression.is_some_and(|asked| select.selects(asked, own.published(), steps) == Ok(true));
+                if !is_selected {
+                    break;
+                }
+                selected.agreed += 1;
+            }
+            selected.answers.push(is_selected);
+            selected.agreed = 0;
+        }
         let mut wish = Wish { takes: Vec::with_capacity(self.devices.len()), amounts: Vec::new() };
-        for (own, selected) in self.devices.iter().zip(&selected) {
+        for (own, selected) in self.devices.iter().zip(&selected.answers) {
             let device = own.device();
             let is_able = *selected && !taints::prevent_allocation(device, &request.tolerations);
             let amounts = if is_able { capacity::needs(device, &request.capacity) } else { None };
             wish.push(amounts);
         }
-        wish
+        Some(wish)
     }
+}
+
+/// Which devices a request's selectors select, and do not fail on, as far as they were asked.
+#[derive(Debug, Default)]
+pub struct Selected {
+    /// By device.
+    answers: Vec<bool>,
+    /// How many selectors have selected the next one.
+    agreed: usize,
 }
 
 /// By device of a node, how much a request takes of each capacity, if it can have it while all of it is free.

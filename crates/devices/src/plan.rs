@@ -1,7 +1,7 @@
 //! What is to be found: the requests of all claims in their order, checked before the search, after `Allocate` and
 //! `validateDeviceRequest` of `allocator_incubating.go`.
 
-use crate::candidates::Judge;
+use crate::candidates::{Collected, Judge};
 use crate::constraints::Constraint;
 use crate::model::{
     AllocationMode, DeviceClass, DeviceClasses, DeviceRequest, Request, RequestDetails, ResourceClaim, Str,
@@ -9,6 +9,7 @@ use crate::model::{
 use crate::outcome::Stop;
 use smallvec::SmallVec;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// The most devices that the API takes in the result of a claim.
 pub(crate) const ALLOCATION_RESULTS_MAX_SIZE: i64 = 32;
@@ -26,7 +27,7 @@ pub(crate) struct Slot<'a> {
     /// How many devices it needs.
     pub(crate) number: i64,
     /// With [`AllocationMode::All`], which ones.
-    pub(crate) all: Option<Vec<u32>>,
+    pub(crate) all: Option<Arc<[u32]>>,
     /// Its claim's constraints that concern it, as indices into those of the plan.
     pub(crate) constraints: SmallVec<[u32; 2]>,
     /// Slots that ask the same selectors have the same memo.
@@ -67,35 +68,45 @@ pub(crate) struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    /// Claim by claim and request by request; the first thing that is wrong ends it.
+    /// Claim by claim and request by request; the first thing that is wrong ends it. `all` has the devices of those requests for all that
+    /// were looked at before, and gets the others; of the first of them `collected` has some.
     pub(crate) fn new(
         claims: &[&'a ResourceClaim],
         classes: &'a dyn DeviceClasses,
         judge: &mut Judge<'a, '_>,
+        (all, collected): (&mut Vec<Arc<[u32]>>, &mut Collected),
     ) -> Result<Self, Stop> {
-        let mut plan = Self::default();
+        let mut making = Making { plan: Self::default(), classes, judge, all, collected, seen: 0 };
         for (index, claim) in claims.iter().enumerate() {
-            plan.add_claim(index, claim, classes, judge)?;
+            making.add_claim(index, claim)?;
         }
-        Ok(plan)
+        Ok(making.plan)
     }
+}
 
-    fn add_claim(
-        &mut self,
-        index: usize,
-        claim: &'a ResourceClaim,
-        classes: &'a dyn DeviceClasses,
-        judge: &mut Judge<'a, '_>,
-    ) -> Result<(), Stop> {
-        let (first, mut least) = (self.slots.len(), 0_i64);
+/// A plan that is being made.
+struct Making<'a, 's, 'j> {
+    plan: Plan<'a>,
+    classes: &'a dyn DeviceClasses,
+    judge: &'j mut Judge<'a, 's>,
+    all: &'j mut Vec<Arc<[u32]>>,
+    /// Of the request that comes next.
+    collected: &'j mut Collected,
+    /// How many of `all` are in the plan.
+    seen: usize,
+}
+
+impl<'a> Making<'a, '_, '_> {
+    fn add_claim(&mut self, index: usize, claim: &'a ResourceClaim) -> Result<(), Stop> {
+        let (first, mut least) = (self.plan.slots.len(), 0_i64);
         for (position, request) in claim.requests.iter().enumerate() {
-            let start = self.slots.len();
+            let start = self.plan.slots.len();
             let chooses = matches!(request.request, Request::FirstAvailable(_));
-            self.add_request(claim, request, classes, judge)?;
-            let slots = start..self.slots.len();
-            let fewest = self.slots[slots.clone()].iter().map(|slot| slot.number).min();
+            self.add_request(claim, request)?;
+            let slots = start..self.plan.slots.len();
+            let fewest = self.plan.slots[slots.clone()].iter().map(|slot| slot.number).min();
             least = least.saturating_add(fewest.unwrap_or_default());
-            self.asks.push(Ask { claim: index, slots, chooses, opens_claim: position == 0 });
+            self.plan.asks.push(Ask { claim: index, slots, chooses, opens_claim: position == 0 });
         }
         if least > ALLOCATION_RESULTS_MAX_SIZE {
             return Err(Stop::Error(format!(
@@ -105,40 +116,24 @@ impl<'a> Plan<'a> {
         self.add_constraints(claim, first)
     }
 
-    fn add_request(
-        &mut self,
-        claim: &'a ResourceClaim,
-        request: &'a DeviceRequest,
-        classes: &'a dyn DeviceClasses,
-        judge: &mut Judge<'a, '_>,
-    ) -> Result<(), Stop> {
+    fn add_request(&mut self, claim: &'a ResourceClaim, request: &'a DeviceRequest) -> Result<(), Stop> {
+        let name = &request.name;
         match &request.request {
-            Request::Exactly { details, admin_access } => self.add_slot(
-                Check { claim, name: &request.name, parent: None, details, admin_access: *admin_access },
-                classes,
-                judge,
-            ),
+            Request::Exactly { details, admin_access } => {
+                self.add_slot(Check { claim, name, parent: None, details, admin_access: *admin_access })
+            }
             Request::FirstAvailable(subrequests) if subrequests.is_empty() => {
-                Err(Stop::Unsupported(format!("claim {claim}, request {}: unknown request type", request.name)))
+                Err(Stop::Unsupported(format!("claim {claim}, request {name}: unknown request type")))
             }
             Request::FirstAvailable(subrequests) => subrequests.iter().try_for_each(|sub| {
-                let parent = Some(&request.name);
-                self.add_slot(
-                    Check { claim, name: &sub.name, parent, details: &sub.details, admin_access: false },
-                    classes,
-                    judge,
-                )
+                let details = &sub.details;
+                self.add_slot(Check { claim, name: &sub.name, parent: Some(name), details, admin_access: false })
             }),
         }
     }
 
-    fn add_slot(
-        &mut self,
-        check: Check<'a>,
-        classes: &'a dyn DeviceClasses,
-        judge: &mut Judge<'a, '_>,
-    ) -> Result<(), Stop> {
-        let class = check.class(classes).map_err(|problem| check.error(&problem))?;
+    fn add_slot(&mut self, check: Check<'a>) -> Result<(), Stop> {
+        let class = check.class(self.classes).map_err(|problem| check.error(&problem))?;
         let Check { claim, name, parent, details, admin_access } = check;
         let mut slot = Slot {
             claim,
@@ -150,22 +145,30 @@ impl<'a> Plan<'a> {
             number: details.count,
             all: None,
             constraints: SmallVec::new(),
-            memo: self.slots.len(),
+            memo: self.plan.slots.len(),
         };
-        if let Some(same) = self.slots.iter().find(|other| other.asks_the_same_as(&slot)) {
+        if let Some(same) = self.plan.slots.iter().find(|other| other.asks_the_same_as(&slot)) {
             slot.memo = same.memo;
         }
         match &details.allocation_mode {
             AllocationMode::ExactCount => {}
             AllocationMode::All => {
-                let all = judge.collect_all(&slot, name)?;
+                let all = self.all_of(&slot)?;
                 slot.number = all.len() as i64;
                 slot.all = Some(all);
             }
             AllocationMode::Other(mode) => return Err(check.error(&format!("unsupported count mode {mode}"))),
         }
-        self.slots.push(slot);
+        self.plan.slots.push(slot);
         Ok(())
+    }
+
+    fn all_of(&mut self, slot: &Slot<'a>) -> Result<Arc<[u32]>, Stop> {
+        if self.seen == self.all.len() {
+            self.all.push(self.judge.collect_all(slot, slot.name, self.collected)?);
+        }
+        self.seen += 1;
+        Ok(self.all[self.seen - 1].clone())
     }
 
     fn add_constraints(&mut self, claim: &'a ResourceClaim, first_slot: usize) -> Result<(), Stop> {
@@ -174,13 +177,13 @@ impl<'a> Plan<'a> {
                 let problem = "empty constraint (unsupported constraint type?)";
                 return Err(Stop::Error(format!("claim {claim}, constraint #{index}: {problem}")));
             };
-            let number = self.constraints.len() as u32;
-            for slot in &mut self.slots[first_slot..] {
+            let number = self.plan.constraints.len() as u32;
+            for slot in &mut self.plan.slots[first_slot..] {
                 if constraint.concerns(slot.name, slot.parent.map(AsRef::as_ref)) {
                     slot.constraints.push(number);
                 }
             }
-            self.constraints.push(constraint);
+            self.plan.constraints.push(constraint);
         }
         Ok(())
     }

@@ -61,6 +61,11 @@ impl Pool {
     pub fn devices(&self) -> impl Iterator<Item = (&ResourceSlice, &Device)> {
         self.slices.iter().flat_map(|slice| slice.devices.iter().map(move |device| (&**slice, device)))
     }
+
+    /// The same, by their places in slices.
+    pub(crate) fn places(&self) -> impl Iterator<Item = (&Arc<ResourceSlice>, u32)> {
+        self.slices.iter().flat_map(|slice| (0..slice.devices.len() as u32).map(move |in_slice| (slice, in_slice)))
+    }
 }
 
 /// The error says why the pool is invalid.

@@ -1,14 +1,32 @@
 //! How selectors are asked.
 
-use crate::model::Str;
-use berth_cel::Device;
+use crate::model::{Device, ResourceSlice, Str};
+use std::sync::Arc;
 
 /// Evaluates the CEL expressions of classes and requests.
 pub trait Select {
     /// Whether the expression selects the device. The same question has the same answer each time.
     ///
-    /// What it takes beyond a look-up or two is counted down from `steps`, which end the search when they are used up.
-    fn selects(&mut self, expression: &Str, device: &Device<'_>, steps: &mut u64) -> Result<bool, SelectError>;
+    /// What it takes beyond a look-up or two is taken from `steps`, also if it is more than is left.
+    fn selects(&mut self, expression: &Str, device: PublishedDevice<'_>, steps: &mut u64) -> Result<bool, SelectError>;
+}
+
+/// A device, by its place among those of a slice. A slice never changes: the same one has the same devices.
+#[derive(Debug, Clone, Copy)]
+pub struct PublishedDevice<'a> {
+    pub slice: &'a Arc<ResourceSlice>,
+    pub in_slice: u32,
+}
+
+impl<'a> PublishedDevice<'a> {
+    pub fn device(self) -> &'a Device {
+        &self.slice.devices[self.in_slice as usize]
+    }
+
+    /// As selectors see it.
+    pub fn view(self) -> berth_cel::Device<'a> {
+        self.device().view(&self.slice.id.driver)
+    }
 }
 
 /// Why a selector has no answer.
@@ -21,7 +39,4 @@ pub enum SelectError {
     /// Upstream could answer and we cannot: the pod is held.
     #[error("{0}")]
     Unsupported(String),
-    /// The steps that were left did not do.
-    #[error("the evaluation was cut off")]
-    OutOfSteps,
 }

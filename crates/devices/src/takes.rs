@@ -48,8 +48,6 @@ pub(crate) struct Takes<'a, 's> {
     candidates: &'s Candidates<'a>,
     constraints: Vec<Constraint<'a>>,
     stack: Vec<Take>,
-    /// How many takes there were when a claim's first request began, by claim.
-    starts: Vec<usize>,
     held: Vec<Held>,
     /// By device, how many claims took it for themselves.
     takers: Vec<u32>,
@@ -59,13 +57,12 @@ pub(crate) struct Takes<'a, 's> {
 
 impl<'a, 's> Takes<'a, 's> {
     /// Takes the constraints of the plan, whose state it keeps.
-    pub(crate) fn new(candidates: &'s Candidates<'a>, plan: &mut Plan<'a>, claims: usize) -> Self {
+    pub(crate) fn new(candidates: &'s Candidates<'a>, plan: &mut Plan<'a>) -> Self {
         let devices = candidates.len() as usize;
         Self {
             candidates,
             constraints: std::mem::take(&mut plan.constraints),
             stack: Vec::new(),
-            starts: vec![0; claims],
             held: vec![Held::Unasked; devices],
             takers: vec![0; devices],
             shares: Shares::default(),
@@ -75,16 +72,6 @@ impl<'a, 's> Takes<'a, 's> {
 
     pub(crate) fn stack(&self) -> &[Take] {
         &self.stack
-    }
-
-    /// Begins with a claim.
-    pub(crate) fn open(&mut self, claim: usize) {
-        self.starts[claim] = self.stack.len();
-    }
-
-    /// How many devices the claim has, which is the last one that was begun.
-    pub(crate) fn of_claim(&self, claim: usize) -> usize {
-        self.stack.len() - self.starts[claim]
     }
 
     fn held(&mut self, device: u32) -> Held {
@@ -124,7 +111,7 @@ impl<'a, 's> Takes<'a, 's> {
 
     /// Takes the device, or changes nothing.
     pub(crate) fn take(&mut self, slot: &Slot<'a>, number: usize, claim: usize, device: u32) -> Result<(), Refusal> {
-        let Candidate { pool, in_pool, slice, device: own } = *self.candidates.get(device);
+        let Candidate { pool, in_pool, slice, device: own, .. } = *self.candidates.get(device);
         if self.is_in_use(slot, claim, device) {
             return Err(Refusal::Other);
         }

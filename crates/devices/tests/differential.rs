@@ -20,7 +20,7 @@ mod selectors;
 #[path = "differential/wanted.rs"]
 mod wanted;
 
-use berth_devices::{Allocator, Outcome};
+use berth_devices::{Allocator, Outcome, Progress};
 use decode::Situation;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -34,6 +34,10 @@ const BATCH: u64 = 2_000;
 
 /// One node's answer, as the oracle words it; `None` if the search was too long.
 fn answer(situation: &Situation, node: usize) -> Option<Value> {
+    Some(answer_and_steps(situation, node)?.0)
+}
+
+fn answer_and_steps(situation: &Situation, node: usize) -> Option<(Value, u64)> {
     let allocator =
         Allocator { slices: &situation.slices, allocated: &situation.allocated, classes: &situation.classes };
     let claims: Vec<_> = situation.claims.iter().collect();
@@ -41,7 +45,44 @@ fn answer(situation: &Situation, node: usize) -> Option<Value> {
     let node = situation.node(node);
     match allocator.allocate(node, &claims, &mut selectors::Few, &mut ids, &mut steps) {
         Outcome::OutOfSteps => None,
-        outcome => Some(encode::outcome(&outcome)),
+        outcome => Some((encode::outcome(&outcome), STEPS - steps)),
+    }
+}
+
+/// The same answer in parts of `part` steps, and once more from what is kept of a solution.
+fn answer_in_parts(situation: &Situation, node: usize, part: u64) -> Value {
+    let allocator =
+        Allocator { slices: &situation.slices, allocated: &situation.allocated, classes: &situation.classes };
+    let claims: Vec<_> = situation.claims.iter().collect();
+    let ask = |progress: &mut Progress, mut steps: u64| {
+        let mut ids = encode::Numbered::default();
+        allocator.resume(progress, situation.node(node), &claims, &mut selectors::Few, &mut ids, &mut steps)
+    };
+    let mut progress = Progress::default();
+    let outcome = std::iter::repeat_with(|| ask(&mut progress, part)).find(|one| *one != Outcome::OutOfSteps).unwrap();
+    match progress.of_solution() {
+        Some(mut solution) => assert_eq!(ask(&mut solution, 0), outcome),
+        None => assert!(!matches!(outcome, Outcome::Allocated(_)), "{outcome:?}"),
+    }
+    encode::outcome(&outcome)
+}
+
+/// Needs no upstream.
+#[test]
+fn a_search_in_parts_ends_as_one_at_once() {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
+    let seed = variable("BERTH_DEVICES_SEED", now % 1_000_000_000_000);
+    let cases = variable("BERTH_DEVICES_CASES", CASES);
+    println!("BERTH_DEVICES_SEED={seed} BERTH_DEVICES_CASES={cases} gives the same situations");
+    for seed in seed..seed + cases {
+        let question = draw::situation(seed);
+        let situation = Situation::of(&question);
+        for node in 0..question["nodes"].as_array().unwrap().len() {
+            if let Some((answer, steps)) = answer_and_steps(&situation, node) {
+                let part = 1 + steps / (1 + seed % 40);
+                assert_eq!(answer_in_parts(&situation, node, part), answer, "BERTH_DEVICES_SEED={seed}, node {node}");
+            }
+        }
     }
 }
 

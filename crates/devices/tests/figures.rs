@@ -8,7 +8,7 @@ use berth_devices::model::{
 };
 use berth_devices::node_selector::Node;
 use berth_devices::state::AllocatedState;
-use berth_devices::{Allocator, Outcome, Select, SelectError, ShareIds, Slices};
+use berth_devices::{Allocator, Outcome, PublishedDevice, Select, SelectError, ShareIds, Slices};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 struct Driver;
 
 impl Select for Driver {
-    fn selects(&mut self, _: &Str, device: &berth_cel::Device<'_>, _: &mut u64) -> Result<bool, SelectError> {
-        Ok(device.driver == "gpu.example.com")
+    fn selects(&mut self, _: &Str, device: PublishedDevice<'_>, _: &mut u64) -> Result<bool, SelectError> {
+        Ok(&*device.slice.id.driver == "gpu.example.com")
     }
 }
 

@@ -81,7 +81,7 @@ impl Scheduler {
             Err(Stop::Failed(_)) => return Ok(Theirs::Refused { plugin: None, reasons: Vec::new() }),
             Err(Stop::Unfinished) => return Err(Stop::Unfinished),
         };
-        let verdict = scan.verdict(node).unwrap_or_else(|| Verdict::unresolvable(Cause::NotNamed));
+        let verdict = scan.verdict(node, work)?.unwrap_or_else(|| Verdict::unresolvable(Cause::NotNamed));
         if verdict.fits() {
             // Nothing is scored, and the search ended at the first node that fits.
             return Ok(Theirs::Fits(Standing { rank: 1, of: 1, total: 0, best: 0 }));

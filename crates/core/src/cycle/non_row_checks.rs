@@ -217,15 +217,17 @@ impl NodeScan<'_> {
         Ok(())
     }
 
-    /// The verdict of one node as it is; none where the profile does not place there, or PreFilter leaves it out.
-    pub(crate) fn verdict(&mut self, node: NodeId) -> Option<Verdict> {
+    /// The verdict of one node as it is; none where the profile does not place there, or PreFilter leaves it out. An error is want of
+    /// work.
+    pub(crate) fn verdict(&mut self, node: NodeId, work: &mut Work) -> Result<Option<Verdict>, Stop> {
         let Self { checks, rows, .. } = self;
         let PluginContext { profile, ledger } = checks.cx;
         if !(checks.is_left(node) && profile.places_on(ledger.nodes().labels(node))) {
-            return None;
+            return Ok(None);
         }
+        checks.judge_devices(node, work)?;
         let own = rows.verdict(checks.cx, checks.resolved, node);
-        Some(checks.judge(node, || own))
+        Ok(Some(checks.judge(node, || own)))
     }
 }
 

@@ -255,7 +255,8 @@ impl Scheduler {
         self.laps.end_pre_filter(&mut watch, &mut plugins);
         let checks = checks?;
 
-        if let Some(node) = nominated.and_then(|name| try_nominated(&checks, &mut class.rows, name)) {
+        let nominated = nominated.map(|name| try_nominated(&checks, &mut class.rows, name, work)).transpose()?;
+        if let Some(node) = nominated.flatten() {
             return Ok(match ExtenderFilterState::about_nominated(cx, pod, total, node) {
                 Some(ask) => Decision::Ask(ask),
                 None => Placing::after(checks).on(cx, &self.tables, pod, node),
@@ -298,14 +299,15 @@ impl Scheduler {
     /// For commit's re-check: if the pod still fits the node, by the whole filter chain of that row with counters brought up
     /// to date, what is to be done for its claims there.
     ///
-    /// The ledger is locked for writing: where counters are behind by more than one hold's [`Work`], the pod is taken not to fit,
-    /// and the next look brings them up to date under a lock that others can share.
+    /// The ledger is locked for writing: where counters are behind by more than one hold's [`Work`], or devices are to be found anew that
+    /// take more to find, the pod is taken not to fit, and the next look gets further under a lock that others can share.
     pub fn refits(&mut self, ledger: &Ledger, pod: &Pod, node: NodeId) -> Option<(VolumePlan, ClaimPlan)> {
         self.used = true;
         let cx = PluginContext { profile: &self.profile, ledger };
         let resolved = ResolvedPod::new(cx.profile, ledger, &pod.shape);
         let (mut work, mut watch) = (Work::of_one_hold(), PluginWatch::off());
         let checks = prepare(cx, &mut self.tables, pod, &resolved, &mut work, &mut watch).ok()?;
+        checks.judge_devices(node, &mut work).ok()?;
         let fits = checks.judge_fresh(node).fits() && checks.failure().is_none();
         if fits { Some((checks.volume_plan(node), checks.claim_plan(pod, node)?)) } else { None }
     }
@@ -364,14 +366,18 @@ fn watches(clock: Option<Measuring<'_>>) -> (Stopwatch<'_>, PluginWatch<'_>) {
 }
 
 /// The nominated node, if it is one of the profile's and fits.
-fn try_nominated(checks: &NonRowChecks<'_>, rows: &mut CachedRows, name: &Str) -> Option<NodeId> {
+fn try_nominated(
+    checks: &NonRowChecks<'_>,
+    rows: &mut CachedRows,
+    name: &Str,
+    work: &mut Work,
+) -> Result<Option<NodeId>, Stop> {
     let nodes = checks.cx.ledger.nodes();
-    let node = nodes.find(name)?;
-    if !checks.cx.profile.places_on(nodes.labels(node)) {
-        return None;
-    }
+    let node = nodes.find(name).filter(|node| checks.cx.profile.places_on(nodes.labels(*node)));
+    let Some(node) = node else { return Ok(None) };
     let own = rows.verdict(checks.cx, checks.resolved, node);
-    checks.judge(node, || own).fits().then_some(node)
+    checks.judge_devices(node, work)?;
+    Ok(checks.judge(node, || own).fits().then_some(node))
 }
 
 /// Collects feasible nodes from `start` on, round and round, until there are enough; the refusals are counted.

@@ -52,7 +52,7 @@ pub use work::Work;
 
 use crate::io::IdleClaim;
 use crate::ledger::{ClaimPlan, NodeId, NodeTable, VolumePlan};
-use crate::limits::{COMPARISONS_PER_WORK, DEVICE_STEPS_PER_WORK};
+use crate::limits::COMPARISONS_PER_WORK;
 use crate::model::{Pod, Score, Str};
 use crate::profile::CompiledProfile;
 use std::cell::RefCell;
@@ -331,10 +331,7 @@ impl Relations<'_> {
 
     /// The part of [`Self::judge_costly`] that no pod on the node changes.
     pub(crate) fn judge_devices(&self, cx: PluginContext<'_>, node: NodeId, work: &mut Work) -> Result<(), Stop> {
-        let Some(claims) = self.claims.as_ref().filter(|claims| !claims.is_known(cx, node)) else { return Ok(()) };
-        work.take(1)?;
-        work.spend((claims.judge(cx, node) / DEVICE_STEPS_PER_WORK) as usize);
-        Ok(())
+        self.claims.as_ref().map_or(Ok(()), |claims| claims.judge(cx, node, work))
     }
 
     fn judge_volumes(&self, cx: PluginContext<'_>, node: NodeId, work: &mut Work) -> Result<(), Stop> {

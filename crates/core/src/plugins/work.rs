@@ -1,5 +1,5 @@
 use super::verdict::Stop;
-use crate::limits::{COMPARISONS_PER_WORK, WORK_PER_HOLD};
+use crate::limits::{COMPARISONS_PER_WORK, DEVICE_STEPS, DEVICE_STEPS_PER_WORK, WORK_PER_HOLD};
 
 /// Rows whose place is looked up in the time of one unit, where nothing is to be compared.
 pub(crate) const ROWS_PER_WORK: usize = 4;
@@ -49,6 +49,17 @@ impl Work {
     /// What was computed so far: more than was granted where the last of it was larger than what was left.
     pub const fn done(&self) -> usize {
         self.done
+    }
+
+    /// How many steps a search for devices may take of what is left, at least one.
+    pub(crate) fn device_steps(&self) -> u64 {
+        let left = self.granted.saturating_sub(self.done) as u64;
+        left.saturating_mul(DEVICE_STEPS_PER_WORK).clamp(1, DEVICE_STEPS)
+    }
+
+    /// What such a search took.
+    pub(crate) const fn spend_steps(&mut self, steps: u64) {
+        self.spend((steps / DEVICE_STEPS_PER_WORK) as usize);
     }
 
     /// Asks for `units`, or for something whose size is known only afterwards: then [`Self::spend`] follows. Whatever is left is

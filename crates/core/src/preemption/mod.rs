@@ -168,7 +168,7 @@ impl Scheduler {
             Err(Stop::Refused(_)) => return Some(Err(Outcome::NotHelpful(status::not_helpful(total)))),
             Err(stop) => return Some(Err(Outcome::Failed(format!("{PREFIX}{}", stop.into_text()).into()))),
         };
-        let eligible = eligibility::of_nomination(&mut scan, pod, limits).map_err(Outcome::NotEligible);
+        let eligible = eligibility::of_nomination(&mut scan, pod, limits, work)?.map_err(Outcome::NotEligible);
         Some(eligible.map(|()| (DryRun::new(scan, pod, limits), rng)))
     }
 

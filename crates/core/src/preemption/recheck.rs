@@ -53,6 +53,7 @@ pub(super) fn still_valid(
     {
         return Ok(false);
     }
+    scan.checks.judge_devices(node, work)?;
     let fits = |nominated: Option<&Overlay>| {
         let mut overlay = nominated.cloned().unwrap_or_default();
         for placed in &victims {

@@ -1,6 +1,6 @@
-use berth_cel::{Attribute, Device, QualifiedName};
+use berth_cel::{Attribute, QualifiedName};
 use berth_devices::model::Str;
-use berth_devices::{Select, SelectError};
+use berth_devices::{PublishedDevice, Select, SelectError};
 use berth_quantity::Quantity;
 
 /// Selectors as situations have them.
@@ -20,7 +20,8 @@ pub(crate) const NO_BOOL: &str = "1";
 pub(crate) struct Few;
 
 impl Select for Few {
-    fn selects(&mut self, expression: &Str, device: &Device<'_>, _: &mut u64) -> Result<bool, SelectError> {
+    fn selects(&mut self, expression: &Str, device: PublishedDevice<'_>, _: &mut u64) -> Result<bool, SelectError> {
+        let device = device.view();
         let attribute = |id: &str| {
             let found = find(device.attributes, device.driver, id);
             found.ok_or_else(|| SelectError::Runtime(format!("no such key: {id}")))

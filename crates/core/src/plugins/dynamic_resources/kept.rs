@@ -5,6 +5,7 @@ use crate::ledger::{Ledger, NodeId};
 use crate::limits::{DEVICE_QUESTIONS_KEPT, DEVICE_ROWS_KEPT};
 use crate::model::{ClaimAllocation, DeviceStatus, ExtendedRequests, Pod, ResourceClaim, Str};
 use crate::plugins::context::{Cause, Verdict};
+use berth_devices::Progress;
 use berth_devices::model::ResourceClaim as ClaimSpec;
 use std::sync::Arc;
 
@@ -30,15 +31,46 @@ struct Known {
     has_failed: bool,
     /// Whether some row's score is not 0.
     has_scores: bool,
+    /// The search on the row that is looked at.
+    unfinished: Option<Unfinished>,
+}
+
+/// A search that goes on at the next look.
+#[derive(Debug)]
+struct Unfinished {
+    of: Asked,
+    search: Search,
+}
+
+/// A search on one row, and the steps that it took so far.
+#[derive(Debug, Default)]
+pub(super) struct Search {
+    pub(super) progress: Progress,
+    pub(super) steps: u64,
 }
 
 #[derive(Debug)]
 struct Row {
+    of: Asked,
+    found: Found,
+    /// Where it took long, the devices that were found.
+    solution: Option<Box<Progress>>,
+}
+
+/// What an answer of a row is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Asked {
+    node: NodeId,
     /// Of the devices of the node.
     version: u64,
     /// What it was asked of the pod's extended resources.
     extended: u64,
-    found: Found,
+}
+
+impl Asked {
+    fn now(ledger: &Ledger, node: NodeId, extended: u64) -> Self {
+        Self { node, version: ledger.devices().version_on(node), extended }
+    }
 }
 
 /// What of a pod's claims answers depend on. The names of claims that are to be allocated are not in it: those that are made from one
@@ -131,7 +163,8 @@ impl Kept {
         } else {
             self.make_room();
             let (pod, rows) = (pod.uid.clone(), Vec::new());
-            self.questions.insert(0, Known { question, pod, rows, has_failed: false, has_scores: false });
+            self.questions
+                .insert(0, Known { question, pod, rows, has_failed: false, has_scores: false, unfinished: None });
         }
         self.questions[0].is_asked_by(pod);
     }
@@ -163,18 +196,55 @@ impl Kept {
 
     /// What was found on the row, unless its devices have changed since.
     pub(super) fn found(&self, ledger: &Ledger, node: NodeId, extended: u64) -> Option<&Found> {
-        let row = self.questions.first()?.row(node)?;
-        (row.extended == extended && row.version == ledger.devices().version_on(node)).then_some(&row.found)
+        Some(&self.row(ledger, node, extended)?.found)
     }
 
-    pub(super) fn keep(&mut self, ledger: &Ledger, node: NodeId, extended: u64, found: Found) {
+    /// The devices that were found on the row, if it took long to find them.
+    pub(super) fn take_solution(&mut self, ledger: &Ledger, node: NodeId, extended: u64) -> Option<Box<Progress>> {
+        self.row(ledger, node, extended)?;
+        self.questions.first_mut()?.rows[node.index()].as_mut()?.solution.take()
+    }
+
+    /// Gives back what [`Self::take_solution`] took.
+    pub(super) fn keep_solution(&mut self, node: NodeId, solution: Box<Progress>) {
+        if let Some(Some(row)) = self.questions.first_mut().and_then(|known| known.rows.get_mut(node.index())) {
+            row.solution = Some(solution);
+        }
+    }
+
+    fn row(&self, ledger: &Ledger, node: NodeId, extended: u64) -> Option<&Row> {
+        let row = self.questions.first()?.row(node)?;
+        (row.of == Asked::now(ledger, node, extended)).then_some(row)
+    }
+
+    pub(super) fn keep(
+        &mut self,
+        ledger: &Ledger,
+        node: NodeId,
+        extended: u64,
+        found: Found,
+        solution: Option<Box<Progress>>,
+    ) {
         if let Some(known) = self.questions.first_mut() {
             known.has_failed |= found.failure.is_some();
             known.has_scores |= found.raw_score != 0;
             if known.rows.len() <= node.index() {
                 known.rows.resize_with(node.index() + 1, || None);
             }
-            known.rows[node.index()] = Some(Row { version: ledger.devices().version_on(node), extended, found });
+            known.rows[node.index()] = Some(Row { of: Asked::now(ledger, node, extended), found, solution });
+        }
+    }
+
+    /// The search on the row, as far as it has come.
+    pub(super) fn take_unfinished(&mut self, ledger: &Ledger, node: NodeId, extended: u64) -> Search {
+        let unfinished = self.questions.first_mut().and_then(|known| known.unfinished.take());
+        let of = Asked::now(ledger, node, extended);
+        unfinished.filter(|unfinished| unfinished.of == of).map_or_else(Search::default, |unfinished| unfinished.search)
+    }
+
+    pub(super) fn keep_unfinished(&mut self, ledger: &Ledger, node: NodeId, extended: u64, search: Search) {
+        if let Some(known) = self.questions.first_mut() {
+            known.unfinished = Some(Unfinished { of: Asked::now(ledger, node, extended), search });
         }
     }
 

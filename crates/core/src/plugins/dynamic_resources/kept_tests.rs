@@ -4,6 +4,7 @@ use crate::cycle::{Decision, Explanation, NodeAnswer, Rng, Scheduler, explain};
 use crate::device_testing::{allocated, claim, claim_of, class, devices_of, request, wanting};
 use crate::ledger::{Ledger, PodState};
 use crate::model::{DeviceClass, ExtendedRequests, Pod, ResourceClaim};
+use crate::plugins::Work;
 use crate::profile::CompiledProfile;
 use crate::testing::{node, pod, shape};
 use berth_devices::model::NodeSelection;
@@ -71,6 +72,14 @@ impl World {
         self.ledger.apply_resource_claim(claim);
     }
 
+    /// Looks with little work each, until one comes to an end.
+    fn decide_in_parts(&mut self, scheduler: &mut Scheduler, pod: &Arc<Pod>) -> Decision {
+        let looks = (0..1_000).map(|_| Work::of(1 + self.rng.below(8) as usize));
+        let ledger = &self.ledger;
+        let found = looks.into_iter().find_map(|mut work| scheduler.decide_within(ledger, pod, &mut work, None));
+        found.unwrap_or_else(|| panic!("pod {} is looked at without end", pod.key))
+    }
+
     fn change(&mut self) {
         match self.rng.below(12) {
             0 => {
@@ -133,7 +142,7 @@ fn what_is_kept_is_what_is_found_anew() {
             world.change();
             for pod in pods() {
                 let Some(PodState::Pending(pod)) = world.ledger.pod(&pod.uid).cloned() else { panic!("it waits") };
-                let decision = scheduler.decide(&world.ledger, &pod);
+                let decision = world.decide_in_parts(&mut scheduler, &pod);
                 let Explanation::Judged(anew) = explain(&profile, &world.ledger, &pod) else { continue };
                 let fits = |name: &str| {
                     anew.nodes.iter().any(|(own, answer)| **own == *name && matches!(answer, NodeAnswer::Fits { .. }))

@@ -12,6 +12,8 @@
 //! Which devices a node gives is decided by `berth_devices`; what is allocated, by the ledger.
 
 mod extended;
+#[cfg(test)]
+mod hostile_tests;
 pub(crate) mod kept;
 #[cfg(test)]
 mod kept_tests;
@@ -23,15 +25,15 @@ pub(crate) use extended::request_of;
 pub(crate) use readiness::{Readiness, readiness};
 pub(crate) use resolve::waits_for;
 
-use super::context::{Cause, Plugin, PluginContext, PreFilterRefusal, Stop, Verdict};
+use super::context::{Cause, Plugin, PluginContext, PreFilterRefusal, Stop, Verdict, Work};
 use crate::io::IdleClaim;
 use crate::ledger::{ClaimPlan, DeviceTable, ExtendedPlan, Ledger, NodeId};
-use crate::limits::DEVICE_STEPS;
+use crate::limits::{DEVICE_STEPS, DEVICE_STEPS_REPEATED};
 use crate::model::{ExtendedClaim, Labels, Pod, ResourceClaim, Str};
 use crate::profile::CompiledProfile;
 use berth_devices::model::{AllocationResult, Request, ResourceClaim as ClaimSpec};
 use berth_devices::node_selector::{Node, NodeLabels, NodeSelector};
-use berth_devices::{Allocator, Outcome, Select, ShareIds};
+use berth_devices::{Allocator, Outcome, Progress, Select, ShareIds};
 use extended::{Extended, Wants};
 use kept::{Found, Kept};
 use resolve::resolve;
@@ -109,22 +111,18 @@ impl<'t> State<'t> {
         self.extended.as_ref().map_or(Wants::Of(0), |extended| extended.on(cx.ledger, node))
     }
 
-    /// Whether nothing costly is left to be found out about the node.
-    pub(crate) fn is_known(&self, cx: PluginContext<'_>, node: NodeId) -> bool {
-        match self.wants(cx, node) {
-            Wants::Refused(_) => true,
-            Wants::Of(wants) => self.kept.borrow().found(cx.ledger, node, wants).is_some(),
+    /// Looks at the node unless it is known. Where `work` is used up, the next look goes on.
+    pub(crate) fn judge(&self, cx: PluginContext<'_>, node: NodeId, work: &mut Work) -> Result<(), Stop> {
+        let Wants::Of(wants) = self.wants(cx, node) else { return Ok(()) };
+        if self.kept.borrow().found(cx.ledger, node, wants).is_some() {
+            return Ok(());
         }
-    }
-
-    /// Looks at the node unless it is known; gives the steps that this took.
-    pub(crate) fn judge(&self, cx: PluginContext<'_>, node: NodeId) -> u64 {
-        match self.wants(cx, node) {
-            Wants::Of(wants) if self.kept.borrow().found(cx.ledger, node, wants).is_none() => {
-                self.look_and_keep(cx, node, wants).1
-            }
-            Wants::Of(_) | Wants::Refused(_) => 0,
-        }
+        work.take(1)?;
+        let granted = work.device_steps();
+        let mut steps = granted;
+        let found = self.look(cx, node, wants, &mut steps);
+        work.spend_steps(granted - steps);
+        found.map(drop).ok_or(Stop::Unfinished)
     }
 
     fn found(&self, cx: PluginContext<'_>, node: NodeId) -> Found {
@@ -135,36 +133,50 @@ impl<'t> State<'t> {
         if let Some(found) = self.kept.borrow().found(cx.ledger, node, wants) {
             return found.clone();
         }
-        self.look_and_keep(cx, node, wants).0
+        self.look(cx, node, wants, &mut { DEVICE_STEPS }).unwrap_or_else(|| timed_out(cx, node))
     }
 
-    fn look_and_keep(&self, cx: PluginContext<'_>, node: NodeId, wants: u64) -> (Found, u64) {
-        let (found, steps) = self.look(cx, node, wants);
-        self.kept.borrow_mut().keep(cx.ledger, node, wants, found.clone());
-        (found, steps)
-    }
-
-    fn look(&self, cx: PluginContext<'_>, node: NodeId, wants: u64) -> (Found, u64) {
+    /// Looks at the node and keeps what is found; `None` where that is unknown after so many steps.
+    fn look(&self, cx: PluginContext<'_>, node: NodeId, wants: u64, steps: &mut u64) -> Option<Found> {
         let unavailable = self.unavailable_on(cx, node);
         let elsewhere = || Found { unavailable, ..Found::refused(Cause::ClaimElsewhere) };
-        if self.open.is_empty() && wants == 0 {
-            let found = if unavailable == 0 { Found::fits(0) } else { elsewhere() };
-            return (found, 1);
-        }
-        let mut steps = DEVICE_STEPS;
-        let outcome = self.allocate(cx, node, wants, &mut NoShares, &mut steps);
-        let found = match outcome {
-            Outcome::Allocated(_) if unavailable != 0 => elsewhere(),
-            Outcome::Allocated(results) => Found::fits(self.raw_score(&results)),
-            Outcome::DoesNotFit => Found::refused(Cause::Devices),
-            Outcome::FailedOnNode(_) => Found::refused(Cause::InvalidPools),
-            Outcome::Error(text) | Outcome::Unsupported(text) => Found::failed(text),
-            Outcome::OutOfSteps => {
-                let name = cx.ledger.nodes().name(node);
-                Found::failed(format!("node {name}: timed out trying to allocate devices"))
-            }
+        let (found, solution) = if self.open.is_empty() && wants == 0 {
+            (if unavailable == 0 { Found::fits(0) } else { elsewhere() }, None)
+        } else {
+            let (outcome, solution) = self.search(cx, node, wants, steps)?;
+            let found = match outcome {
+                Outcome::Allocated(_) if unavailable != 0 => elsewhere(),
+                Outcome::Allocated(results) => Found::fits(self.raw_score(&results)),
+                Outcome::DoesNotFit => Found::refused(Cause::Devices),
+                Outcome::FailedOnNode(_) => Found::refused(Cause::InvalidPools),
+                Outcome::Error(text) | Outcome::Unsupported(text) => Found::failed(text),
+                Outcome::OutOfSteps => timed_out(cx, node),
+            };
+            (found, solution)
         };
-        (found, DEVICE_STEPS - steps)
+        self.kept.borrow_mut().keep(cx.ledger, node, wants, found.clone(), solution);
+        Some(found)
+    }
+
+    /// Searches for devices, or goes on with it; `None` where it is to go on after so many steps. What was found is given along if it took
+    /// long.
+    fn search(
+        &self,
+        cx: PluginContext<'_>,
+        node: NodeId,
+        wants: u64,
+        steps: &mut u64,
+    ) -> Option<(Outcome, Option<Box<Progress>>)> {
+        let mut search = self.kept.borrow_mut().take_unfinished(cx.ledger, node, wants);
+        let before = *steps;
+        let outcome = self.allocate(cx, node, wants, &mut search.progress, &mut NoShares, steps);
+        search.steps += before - *steps;
+        if outcome == Outcome::OutOfSteps && search.steps < DEVICE_STEPS {
+            self.kept.borrow_mut().keep_unfinished(cx.ledger, node, wants, search);
+            return None;
+        }
+        let solution = if search.steps > DEVICE_STEPS_REPEATED { search.progress.of_solution() } else { None };
+        Some((outcome, solution.map(Box::new)))
     }
 
     /// Bit by bit, the allocated claims that the node cannot use.
@@ -186,13 +198,14 @@ impl<'t> State<'t> {
         cx: PluginContext<'_>,
         node: NodeId,
         wants: u64,
+        progress: &mut Progress,
         shares: &mut dyn ShareIds,
         steps: &mut u64,
     ) -> Outcome {
         let made = self.made(wants);
         let claims: SmallVec<[&ClaimSpec; 2]> =
             self.open.iter().copied().chain(made.as_ref().map(|one| &one.spec)).collect();
-        allocate(cx, node, &claims, &mut self.kept.borrow_mut().selectors, shares, steps)
+        allocate(cx, node, &claims, progress, &mut self.kept.borrow_mut().selectors, shares, steps)
     }
 
     /// The claim that is made for these of the extended resources.
@@ -217,9 +230,14 @@ impl<'t> State<'t> {
         let mut results = Vec::new();
         if !self.open.is_empty() || made.is_some() {
             let mut shares = Shares { pod, version: cx.ledger.version(), next: 0 };
-            let Outcome::Allocated(found) = self.allocate(cx, node, wants, &mut shares, &mut { DEVICE_STEPS }) else {
-                return None;
-            };
+            let mut solution = self.kept.borrow_mut().take_solution(cx.ledger, node, wants);
+            let (mut new, mut steps) = (Progress::default(), DEVICE_STEPS);
+            let progress = solution.as_deref_mut().unwrap_or(&mut new);
+            let outcome = self.allocate(cx, node, wants, progress, &mut shares, &mut steps);
+            if let Some(solution) = solution {
+                self.kept.borrow_mut().keep_solution(node, solution);
+            }
+            let Outcome::Allocated(found) = outcome else { return None };
             results = found;
         }
         let mut results = results.into_iter();
@@ -255,11 +273,12 @@ impl<'t> State<'t> {
     }
 }
 
-/// The devices that the claims, none of which has any, get on the node: see [`Allocator::allocate`].
+/// The devices that the claims, none of which has any, get on the node: see [`Allocator::resume`].
 pub(crate) fn allocate(
     cx: PluginContext<'_>,
     node: NodeId,
     claims: &[&ClaimSpec],
+    progress: &mut Progress,
     select: &mut dyn Select,
     shares: &mut dyn ShareIds,
     steps: &mut u64,
@@ -268,7 +287,11 @@ pub(crate) fn allocate(
     let labels = LabelsOf(nodes.labels(node));
     let node = Node { name: nodes.name(node), labels: &labels };
     let allocator = Allocator { slices: devices.slices(), allocated: devices.allocated(), classes: devices.classes() };
-    allocator.allocate(node, claims, select, shares, steps)
+    allocator.resume(progress, node, claims, select, shares, steps)
+}
+
+fn timed_out(cx: PluginContext<'_>, node: NodeId) -> Found {
+    Found::failed(format!("node {}: timed out trying to allocate devices", cx.ledger.nodes().name(node)))
 }
 
 fn idle(claim: &ResourceClaim) -> IdleClaim {

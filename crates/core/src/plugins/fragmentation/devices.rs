@@ -1,13 +1,13 @@
 //! The devices of each row, and which of them the kinds of pods can use.
 
 use crate::ledger::{DeviceTable, Ledger, NodeId};
-use crate::limits::{DEVICE_STEPS, DEVICE_STEPS_PER_WORK, FRAGMENTATION_REQUESTS, FRAGMENTATION_WANTED};
+use crate::limits::{FRAGMENTATION_REQUESTS, FRAGMENTATION_WANTED};
 use crate::model::Str;
-use crate::plugins::context::Work;
+use crate::plugins::context::{Stop, Work};
 use crate::plugins::dynamic_resources::LabelsOf;
 use berth_devices::model::{AllocationMode, DeviceClass, Request, RequestDetails, ResourceClaim as ClaimSpec};
 use berth_devices::node_selector::Node;
-use berth_devices::{Free, NodeDevices, Pools, Select, Wish};
+use berth_devices::{Free, NodeDevices, Pools, Select, Selected, Wish};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -38,6 +38,8 @@ pub(super) struct Row {
     pub(super) own: NodeDevices,
     /// By place of what is wanted. What came later was not asked yet.
     wishes: Vec<Wish>,
+    /// Of what is asked next.
+    selected: Selected,
     /// By unit.
     pub(super) weights: SmallVec<[f64; 8]>,
 }
@@ -147,8 +149,14 @@ impl Devices {
         self.rows.get(node.index())?.as_deref().filter(|row| !row.own.is_empty())
     }
 
-    /// Brings the row up to date with the slices, and asks what was not asked yet.
-    pub(super) fn follow(&mut self, ledger: &Ledger, node: NodeId, select: &mut dyn Select, work: &mut Work) {
+    /// Brings the row up to date with the slices, and asks what was not asked yet. Where `work` is used up, the next look goes on.
+    pub(super) fn follow(
+        &mut self,
+        ledger: &Ledger,
+        node: NodeId,
+        select: &mut dyn Select,
+        work: &mut Work,
+    ) -> Result<(), Stop> {
         let nodes = ledger.nodes();
         if self.rows.len() < nodes.rows() {
             self.rows.resize_with(nodes.rows(), || None);
@@ -162,13 +170,17 @@ impl Devices {
             let own = NodeDevices::new(&at, pools);
             work.spend(own.size());
             let weights = own.drivers().map(|driver| self.weights.get(driver).copied().unwrap_or_default()).collect();
-            Box::new(Row { epoch, own, wishes: Vec::new(), weights })
+            Box::new(Row { epoch, own, wishes: Vec::new(), selected: Selected::default(), weights })
         }));
         for wanted in &self.wanted[row.wishes.len()..] {
-            let mut steps = DEVICE_STEPS;
-            row.wishes.push(row.own.wish(&wanted.request, &wanted.class, select, &mut steps));
-            work.spend(((DEVICE_STEPS - steps) / DEVICE_STEPS_PER_WORK) as usize);
+            let granted = work.device_steps();
+            let mut steps = granted;
+            let wish = row.own.wish(&wanted.request, &wanted.class, select, &mut row.selected, &mut steps);
+            work.spend_steps(granted - steps);
+            row.wishes.push(wish.ok_or(Stop::Unfinished)?);
+            row.selected = Selected::default();
         }
+        Ok(())
     }
 
     /// Marks the units that so many devices of what is wanted there could be of; says whether there are so many. What no device of the node

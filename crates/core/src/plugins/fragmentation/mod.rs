@@ -146,7 +146,7 @@ impl Tables {
             if growth.is_nan() {
                 work.take(1)?;
                 if !devices.is_empty() {
-                    devices.follow(cx.ledger, *node, &mut known.selectors, work);
+                    devices.follow(cx.ledger, *node, &mut known.selectors, work)?;
                 }
                 let judge = Judge { cx, resources, kinds, devices };
                 work.spend(judge.cost(*node));

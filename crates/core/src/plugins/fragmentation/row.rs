@@ -3,12 +3,12 @@
 use super::devices::{Count, Devices, Row};
 use super::{Kind, Resource};
 use crate::ledger::NodeId;
-use crate::limits::{COMPARISONS_PER_WORK, DEVICE_STEPS, DEVICE_STEPS_PER_WORK};
+use crate::limits::{COMPARISONS_PER_WORK, FRAGMENTATION_DEVICE_STEPS};
 use crate::model::Str;
 use crate::plugins::context::{PluginContext, Work};
 use crate::plugins::dynamic_resources::{NoShares, allocate, request_of};
 use berth_devices::model::{AllocationResult, DeviceRequest, ResourceClaim as ClaimSpec};
-use berth_devices::{Free, Outcome, Select};
+use berth_devices::{Free, Outcome, Progress, Select};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -108,9 +108,9 @@ impl Judge<'_> {
         if claims.is_empty() {
             return Vec::new();
         }
-        let mut steps = DEVICE_STEPS;
-        let outcome = allocate(self.cx, node, claims, select, &mut NoShares, &mut steps);
-        work.spend(((DEVICE_STEPS - steps) / DEVICE_STEPS_PER_WORK) as usize);
+        let (mut progress, mut steps) = (Progress::default(), FRAGMENTATION_DEVICE_STEPS);
+        let outcome = allocate(self.cx, node, claims, &mut progress, select, &mut NoShares, &mut steps);
+        work.spend_steps(FRAGMENTATION_DEVICE_STEPS - steps);
         if let Outcome::Allocated(allocations) = outcome { allocations } else { Vec::new() }
     }
 

@@ -1,0 +1,27 @@
+use crate::candidates::{Asking, Collected, Known};
+use crate::search::Stage;
+use std::sync::Arc;
+
+/// How far the search for devices has come on one node, so that it can be divided: see [`Allocator::resume`](crate::Allocator::resume).
+/// A byte for each device and request whose selectors were asked.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// By memo of a slot, then by device; empty until the memo is needed.
+    pub(crate) known: Vec<Vec<Known>>,
+    /// The device at whose selectors the steps were used up.
+    pub(crate) asking: Option<Asking>,
+    /// Which devices requests for all mean, of those slots that ask for all, as far as they were looked at.
+    pub(crate) all: Vec<Arc<[u32]>>,
+    pub(crate) collected: Collected,
+    /// None before the search began.
+    pub(crate) stage: Option<Stage>,
+}
+
+impl Progress {
+    /// What is needed to find the same devices again, if they were found: the devices, and no more.
+    #[must_use]
+    pub fn of_solution(self) -> Option<Self> {
+        let stage = self.stage.filter(Stage::is_solved)?;
+        Some(Self { all: self.all, stage: Some(stage), ..Self::default() })
+    }
+}

@@ -27,7 +27,7 @@ pub(crate) const ROWS: &[Row] = &[
     Row { name: "devices: 16 with constraints, 5,000 nodes of 32", long: false, run: |name| decide(name, &SIXTEEN) },
 ];
 
-struct Workload {
+pub(crate) struct Workload {
     nodes: usize,
     /// On each node.
     devices: usize,
@@ -41,6 +41,8 @@ struct Workload {
 enum Asks {
     /// By a claim of one device.
     Claim,
+    /// By a claim of one device, or of two, four or eight.
+    Several,
     /// By an extended resource.
     Extended,
     /// By a claim of sixteen devices of one model, eight of them on one bus and eight on another.
@@ -48,6 +50,9 @@ enum Asks {
 }
 
 const CLAIMS: Workload = Workload { nodes: 500, devices: 10, allocated: 2_500, pods: 2_500, asks: Asks::Claim };
+/// Half of the devices are asked for.
+pub(crate) const SEVERAL: Workload =
+    Workload { nodes: 5_000, devices: 8, allocated: 0, pods: 8_000, asks: Asks::Several };
 const EXTENDED: Workload = Workload { nodes: 5_000, devices: 2, allocated: 0, pods: 10_000, asks: Asks::Extended };
 const SIXTEEN: Workload = Workload { nodes: 5_000, devices: 32, allocated: 0, pods: 1_000, asks: Asks::Sixteen };
 
@@ -84,7 +89,7 @@ impl Workload {
         format!("node-{i:05}")
     }
 
-    fn claim(&self, name: &str) -> Value {
+    fn claim(&self, name: &str, i: usize) -> Value {
         let request = |name: &str, count: usize| {
             let exactly = json!({"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count});
             json!({"name": name, "exactly": exactly})
@@ -96,7 +101,8 @@ impl Workload {
                 "constraints": [same("bus", json!(["left"])), same("bus", json!(["right"])), same("model", json!([]))],
             })
         } else {
-            json!({"requests": [request("gpu", 1)]})
+            let count = if self.asks == Asks::Several { [1, 1, 2, 1, 4, 1, 8, 1][i % 8] } else { 1 };
+            json!({"requests": [request("gpu", count)]})
         };
         json!({
             "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
@@ -107,7 +113,7 @@ impl Workload {
 
     /// The claim, with a device of node `i`.
     fn allocated(&self, i: usize) -> Value {
-        let mut claim = self.claim(&format!("before-{i}"));
+        let mut claim = self.claim(&format!("before-{i}"), i);
         let (pool, device) = (Self::node(i % self.nodes), format!("gpu-{:03}", i / self.nodes));
         let result = json!({"request": "gpu", "driver": "gpu.example.com", "pool": pool, "device": device});
         claim["status"] = json!({"allocation": {"devices": {"results": [result]}}});
@@ -122,17 +128,17 @@ impl Workload {
                     json!({"name": "main", "image": "registry.example/pause:3", "resources": {"requests": requests}});
                 PodSpec::basic().asking(json!({"containers": [container]}))
             }
-            Asks::Claim | Asks::Sixteen => PodSpec::basic()
+            Asks::Claim | Asks::Several | Asks::Sixteen => PodSpec::basic()
                 .asking(json!({"resourceClaims": [{"name": "gpu", "resourceClaimName": format!("claim-{i}")}]})),
         }
     }
 
-    fn prepared(&self) -> Prepared {
+    pub(crate) fn prepared(&self) -> Prepared {
         let nodes = (0..self.nodes).map(|i| manifests::node(i, NO_ZONE, 0));
         let slices = (0..self.nodes).map(|i| slice(&Self::node(i), self.devices));
         let before = (0..self.allocated).map(|i| self.allocated(i));
         let named = if self.asks == Asks::Extended { 0 } else { self.pods };
-        let claims = (0..named).map(|i| self.claim(&format!("claim-{i}")));
+        let claims = (0..named).map(|i| self.claim(&format!("claim-{i}"), i));
         let cluster = decode(nodes.chain(slices).chain([class()]).chain(before).chain(claims));
         let pods = decode((0..self.pods).map(|i| self.pod(i).manifest(i, None))).pods;
         let profile = Arc::new(CompiledProfile::default_preset("bench"));
@@ -276,7 +282,7 @@ fn select(name: &str) {
             }
             slice
         };
-        let mut claim = CLAIMS.claim("claim-0");
+        let mut claim = CLAIMS.claim("claim-0", 0);
         let expression = format!("device.attributes[\"gpu.example.com\"].bus == {}", 9 + i);
         claim["spec"]["devices"]["requests"][0]["exactly"]["selectors"] = json!([{"cel": {"expression": expression}}]);
         let mut of_all = class();

@@ -1,26 +1,28 @@
 //! Scores that see accelerators, on a cluster of nodes with eight each.
 
 use crate::decode;
-use crate::devices::place_alone;
+use crate::devices::{SEVERAL, place_alone};
 use crate::manifests::{self, PodSpec};
 use crate::report::Row;
 use crate::workloads::NO_ZONE;
 use crate::{Prepared, RESOURCE};
+use berth_core::profile::CompiledProfile;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
 pub(crate) const ROWS: &[Row] = &[
-    Row {
-        name: "packing: Fragmentation, 5,000 nodes of 8",
-        long: false,
-        run: |name| place(name, &json!({"scores": [{"name": "Fragmentation", "weight": 10}]})),
-    },
+    Row { name: "packing: Fragmentation, 5,000 nodes of 8", long: false, run: |name| place(name, &fragmentation()) },
+    Row { name: "packing: Fragmentation, claims, 5,000 nodes of 8", long: false, run: place_claims },
     Row {
         name: "packing: BinPack, 5,000 nodes of 8",
         long: false,
         run: |name| place(name, &json!({"preset": "BinPack"})),
     },
 ];
+
+fn fragmentation() -> Value {
+    json!({"scores": [{"name": "Fragmentation", "weight": 10}]})
+}
 
 /// Half of the nodes have accelerators.
 fn node(i: usize) -> Value {
@@ -45,7 +47,15 @@ fn pod(i: usize) -> PodSpec {
 fn place(name: &str, spec: &Value) {
     let cluster = decode((0..5_000).map(node));
     let pods = decode((0..10_000).map(|i| pod(i).manifest(i, None))).pods;
+    place_alone(name, &Prepared { cluster, pods, changed: Vec::new(), profile: profile(spec) });
+}
+
+/// All nodes have accelerators behind slices, and pods ask for them by claims.
+fn place_claims(name: &str) {
+    place_alone(name, &Prepared { profile: profile(&fragmentation()), ..SEVERAL.prepared() });
+}
+
+fn profile(spec: &Value) -> Arc<CompiledProfile> {
     let spec = serde_json::from_value(spec.clone()).expect("a spec");
-    let profile = Arc::new(berth_profile::compile("bench", &spec).expect("it compiles"));
-    place_alone(name, &Prepared { cluster, pods, changed: Vec::new(), profile });
+    Arc::new(berth_profile::compile("bench", &spec).expect("it compiles"))
 }

@@ -83,9 +83,11 @@ pub const FRAGMENTATION_WANTED: usize = 48;
 /// How long the score looks for devices that a pod would take on a node, in steps as above; beyond it the pod takes none.
 pub const FRAGMENTATION_DEVICE_STEPS: u64 = 16_384;
 
-/// Extended resources that the score counts, and kinds of pods of which it keeps what was found on rows, 8 bytes each.
+/// Extended resources that the score counts, and rows of which it keeps what was found, over all kinds of pods that are scored: 16 bytes
+/// each, 2 MiB. Of so many kinds at least it keeps all rows, however many there are.
 pub const FRAGMENTATION_RESOURCES: usize = 16;
-pub const FRAGMENTATION_ASKS_KEPT: usize = 16;
+pub const FRAGMENTATION_ROWS_KEPT: usize = 131_072;
+pub const FRAGMENTATION_ASKS_KEPT: usize = 4;
 
 /// What one selector may do for one device, as upstream's cost limit: what an API server takes stays far below it.
 pub const SELECTOR_STEPS: u64 = 1_000_000;

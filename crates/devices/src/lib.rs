@@ -15,6 +15,7 @@
 //!  takes          what the search has taken, and how it is given back
 //!  constraints, taints, counters, capacity, shares   what may refuse a device
 //!  result, config what a solution is written as
+//!  totals         for scores: how many devices of a class a node has
 //!  node_devices, free   for scores: what is free of a node's own devices, and what requests could use of it
 //! ```
 //!
@@ -47,6 +48,7 @@ mod shares;
 mod slices;
 mod taints;
 mod takes;
+mod totals;
 
 #[cfg(test)]
 mod allocator_tests;
@@ -65,3 +67,4 @@ pub use progress::Progress;
 pub use result::ShareIds;
 pub use select::{PublishedDevice, Select, SelectError};
 pub use slices::Slices;
+pub use totals::Totals;

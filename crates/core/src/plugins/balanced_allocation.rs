@@ -1,19 +1,23 @@
 //! NodeResourcesBalancedAllocation: prefers nodes whose resources the pod makes evenly used, in the difference form of 1.36.
 //! After `pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go`.
 
+use super::backed_resources::Amounts;
 use super::context::{MAX_NODE_SCORE, ResolvedPod, Resource, ScoredResource};
 use crate::ledger::{NodeId, NodeTable};
 use smallvec::SmallVec;
 
-pub(crate) fn score(pod: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> i64 {
+/// `backed`: the amounts of the pod's backed resources, if it has any.
+#[inline]
+pub(crate) fn score(pod: &ResolvedPod, nodes: &NodeTable, node: NodeId, backed: &[Amounts]) -> i64 {
+    let fractions = |r: &ScoredResource| fractions(r, nodes, node, backed);
     let [before, after] = match &*pod.balanced_resources {
         // The common case, cpu and memory, without a list.
-        [a, b] => match (fractions(a, nodes, node), fractions(b, nodes, node)) {
+        [a, b] => match (fractions(a), fractions(b)) {
             (Some(a), Some(b)) => [evenness(&[a[0], b[0]]), evenness(&[a[1], b[1]])],
             _ => [MAX_NODE_SCORE; 2],
         },
         resources => {
-            let all: SmallVec<[[f64; 2]; 4]> = resources.iter().filter_map(|r| fractions(r, nodes, node)).collect();
+            let all: SmallVec<[[f64; 2]; 4]> = resources.iter().filter_map(fractions).collect();
             [0, 1].map(|when| evenness(&all.iter().map(|f| f[when]).collect::<SmallVec<[f64; 4]>>()))
         }
     };
@@ -22,13 +26,14 @@ pub(crate) fn score(pod: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> i64 {
 
 /// The share of a resource in use on the node, without the pod and with it; `None` where the node offers nothing of it.
 #[inline]
-fn fractions(r: &ScoredResource, nodes: &NodeTable, node: NodeId) -> Option<[f64; 2]> {
+fn fractions(r: &ScoredResource, nodes: &NodeTable, node: NodeId, backed: &[Amounts]) -> Option<[f64; 2]> {
     let i = node.index();
     let (allocatable, used) = match r.resource {
         Resource::Cpu => (nodes.allocatable_cpu[i], nodes.used_cpu[i]),
         Resource::Memory => (nodes.allocatable_memory[i], nodes.used_memory[i]),
         Resource::Storage => (nodes.allocatable_storage[i], nodes.used_storage[i]),
         Resource::Scalar(id) => (nodes.scalar_allocatable(id, node), nodes.scalar_used(id, node)),
+        Resource::Backed(place) => backed.get(usize::from(place)).copied().unwrap_or_default(),
     };
     let of = |used: i64| (used as f64 / allocatable as f64).min(1.0);
     (allocatable != 0).then(|| [of(used), of(used.saturating_add(r.request))])

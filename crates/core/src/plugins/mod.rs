@@ -7,6 +7,7 @@
 //! and keeps the answers by row; nominated pods and commit's re-check run them for one row with the pods they add.
 //! Filters that look beyond the row (at volumes, at the pods of a domain) are prepared for each attempt as [`Relations`].
 
+mod backed_resources;
 mod balanced_allocation;
 mod cache;
 mod context;
@@ -159,8 +160,9 @@ pub(crate) fn fixed_score(score: Score, cx: PluginContext<'_>, pod: &ResolvedPod
     let PluginContext { profile, ledger } = cx;
     let nodes = ledger.nodes();
     match score {
-        Score::NodeResourcesFit => node_resources_fit::score(&profile.fit, pod, nodes, node),
-        Score::NodeResourcesBalancedAllocation if pod.balances => balanced_allocation::score(pod, nodes, node),
+        _ if pod.counts_devices(score) => 0,
+        Score::NodeResourcesFit => node_resources_fit::score(&profile.fit, pod, nodes, node, &[]),
+        Score::NodeResourcesBalancedAllocation if pod.balances => balanced_allocation::score(pod, nodes, node, &[]),
         Score::ImageLocality => image_locality::score(pod, ledger, node),
         old if old.is_legacy() => legacy::score(old, profile, pod, nodes, node),
         // Normalised over the feasible nodes, looking beyond the row, or skipping the pod.
@@ -177,6 +179,7 @@ pub(crate) struct Tables {
     selector_spread: selector_spread::Tables,
     fragmentation: fragmentation::Tables,
     scarce: scarce_resource_avoidance::Tables,
+    backed: backed_resources::Tables,
     /// Not a table: part of one look.
     volumes: RefCell<volumes::kept::Kept>,
     /// As `volumes`.
@@ -266,6 +269,11 @@ impl Tables {
             Score::InterPodAffinity => self.affinity.score(cx, pod, feasible, out, work)?,
             Score::SelectorSpread => self.selector_spread.score(cx, pod, feasible, out, work)?,
             Score::DynamicResources => self.score_claims(feasible, out),
+            Score::NodeResourcesFit | Score::NodeResourcesBalancedAllocation if pod.counts_devices(score) => {
+                let select = &mut self.devices.borrow_mut().selectors;
+                self.backed.score(score, (cx, pod), select, feasible, out, work)?;
+                true
+            }
             Score::ScarceResourceAvoidance => {
                 let asks_for_devices = self.devices.borrow().is_asked();
                 self.scarce.score(cx, pod, asks_for_devices, feasible, out, work)?

@@ -1,6 +1,7 @@
 //! NodeResourcesFit: refuses nodes without the capacity for the pod, and scores by allocation.
 //! After `pkg/scheduler/framework/plugins/noderesources/{fit,least_allocated,most_allocated,requested_to_capacity_ratio}.go`.
 
+use super::backed_resources::Amounts;
 use super::context::{MAX_NODE_SCORE, Overlay, ResolvedPod, Resource, ScoredResource, Verdict};
 use super::overlay::Sum;
 use crate::ledger::{NodeId, NodeTable};
@@ -46,34 +47,41 @@ pub(super) fn filter<const UNDER: bool>(
     if lacking == 0 { Verdict::FITS } else { Verdict::lacking(lacking, unresolvable) }
 }
 
-/// The allocation score, 0 to 100; not normalised.
-pub(crate) fn score(args: &FitArgs, pod: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> i64 {
+/// The allocation score, 0 to 100; not normalised. `backed`: the amounts of the pod's backed resources, if it has any.
+#[inline]
+pub(crate) fn score(args: &FitArgs, pod: &ResolvedPod, nodes: &NodeTable, node: NodeId, backed: &[Amounts]) -> i64 {
     let resources = &pod.fit_resources;
+    let amounts = |r: &ScoredResource| amounts(r, nodes, node, backed);
     match &args.strategy {
-        FitStrategy::LeastAllocated => mean(resources, nodes, node, least),
-        FitStrategy::MostAllocated => mean(resources, nodes, node, most),
-        FitStrategy::RequestedToCapacityRatio(shape) => by_ratio(resources, nodes, node, shape),
+        FitStrategy::LeastAllocated => mean(resources, amounts, least),
+        FitStrategy::MostAllocated => mean(resources, amounts, most),
+        FitStrategy::RequestedToCapacityRatio(shape) => by_ratio(resources, amounts, shape),
     }
 }
 
 /// What the node offers of a resource, and what would be requested of it with the pod there.
 #[inline]
-fn amounts(r: &ScoredResource, nodes: &NodeTable, node: NodeId) -> (i64, i64) {
+fn amounts(r: &ScoredResource, nodes: &NodeTable, node: NodeId, backed: &[Amounts]) -> (i64, i64) {
     let i = node.index();
     let (allocatable, used) = match r.resource {
         Resource::Cpu => (nodes.allocatable_cpu[i], nodes.non_zero_cpu[i]),
         Resource::Memory => (nodes.allocatable_memory[i], nodes.non_zero_memory[i]),
         Resource::Storage => (nodes.allocatable_storage[i], nodes.used_storage[i]),
         Resource::Scalar(id) => (nodes.scalar_allocatable(id, node), nodes.scalar_used(id, node)),
+        Resource::Backed(place) => backed.get(usize::from(place)).copied().unwrap_or_default(),
     };
     (allocatable, used.saturating_add(r.request))
 }
 
 #[inline]
-fn mean(resources: &[ScoredResource], nodes: &NodeTable, node: NodeId, of: impl Fn(i64, i64) -> i64) -> i64 {
+fn mean(
+    resources: &[ScoredResource],
+    amounts: impl Fn(&ScoredResource) -> (i64, i64),
+    of: impl Fn(i64, i64) -> i64,
+) -> i64 {
     let (mut sum, mut weights) = (0, 0);
     for r in resources {
-        let (allocatable, requested) = amounts(r, nodes, node);
+        let (allocatable, requested) = amounts(r);
         if allocatable != 0 {
             sum += r.weight * of(allocatable, requested);
             weights += r.weight;
@@ -106,10 +114,14 @@ fn percent(part: i64, whole: i64) -> i64 {
     }
 }
 
-fn by_ratio(resources: &[ScoredResource], nodes: &NodeTable, node: NodeId, shape: &[ShapePoint]) -> i64 {
+fn by_ratio(
+    resources: &[ScoredResource],
+    amounts: impl Fn(&ScoredResource) -> (i64, i64),
+    shape: &[ShapePoint],
+) -> i64 {
     let (mut sum, mut weights) = (0, 0);
     for r in resources {
-        let (allocatable, requested) = amounts(r, nodes, node);
+        let (allocatable, requested) = amounts(r);
         if allocatable == 0 {
             continue;
         }

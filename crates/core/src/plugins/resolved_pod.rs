@@ -7,6 +7,7 @@ use crate::model::{
     NODE_LOOK_UP, NodeSelector, Plugin, PodShape, PreferredTerm, Requests, Str, Taint, TaintEffect, is_native,
 };
 use crate::profile::{CompiledProfile, FitArgs, Score};
+use berth_devices::model::DeviceClass as ClassSpec;
 use smallvec::SmallVec;
 use std::sync::{Arc, LazyLock};
 
@@ -17,6 +18,16 @@ pub(crate) enum Resource {
     Memory,
     Storage,
     Scalar(ScalarId),
+    /// By its place in [`ResolvedPod::backed`].
+    Backed(u8),
+}
+
+/// A resource that the pod requests and a DeviceClass stands for: where nodes offer none of it, devices are counted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct BackedResource {
+    /// `None` where no node offers the resource.
+    pub(crate) column: Option<ScalarId>,
+    pub(crate) class: Arc<ClassSpec>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +65,8 @@ pub(crate) struct ResolvedPod {
     pub(crate) scalars: SmallVec<[ScalarRequest; 1]>,
     pub(crate) fit_resources: SmallVec<[ScoredResource; 2]>,
     pub(crate) balanced_resources: SmallVec<[ScoredResource; 2]>,
+    /// Of the resources of both.
+    pub(crate) backed: SmallVec<[BackedResource; 1]>,
     /// Whether the pod requests any of the balanced resources: NodeResourcesBalancedAllocation skips it otherwise.
     pub(crate) balances: bool,
     pub(crate) images: ImageWorths,
@@ -110,6 +123,7 @@ impl ResolvedPod {
         self.scalars == other.scalars
             && self.fit_resources == other.fit_resources
             && self.balanced_resources == other.balanced_resources
+            && self.backed == other.backed
     }
 
     fn resolve(
@@ -121,7 +135,7 @@ impl ResolvedPod {
     ) -> Self {
         let nodes = ledger.nodes();
         let requests = &shape.row.requests;
-        let classes = ledger.device_classes();
+        let (classes, specs) = (ledger.device_classes(), ledger.devices().classes());
         let delegates = profile.filters.has(Plugin::DynamicResources);
         let scalars = (requests.scalars.iter().zip(Verdict::SCALARS..))
             .filter(|((name, amount), _)| *amount > 0 && !is_ignored(&profile.fit, name))
@@ -136,12 +150,21 @@ impl ResolvedPod {
         let weighed = fit.resources.iter().map(|r| (&r.name, r.weight));
         let unnamed = unnamed(fit, &shape.row.score_requests);
         let even = profile.balanced.iter().map(|name| (name, 1));
+        let mut backed = SmallVec::new();
+        let mut scored = |weights: &mut dyn Iterator<Item = (&Str, i64)>, requests| {
+            let stands_for =
+                |name: &Str| classes.of_resource(name).filter(|_| delegates).and_then(|class| specs.get(class));
+            scored(weights, requests, nodes, &mut backed, stands_for)
+        };
+        let fit_resources = scored(&mut weighed.chain(unnamed), &shape.row.score_requests);
+        let balanced_resources = scored(&mut { even }, requests);
         Self {
             tolerates_cordon,
             tolerated: Tolerated::new(&shape.row.tolerations),
             scalars,
-            fit_resources: scored(weighed.chain(unnamed), &shape.row.score_requests, nodes),
-            balanced_resources: scored(even, requests, nodes),
+            fit_resources,
+            balanced_resources,
+            backed,
             // Counts resources that no node has, too.
             balances: profile.balanced.iter().any(|name| requests.amount(name) != 0),
             cost: work_of(comparisons(profile, &shape) + images.len()),
@@ -158,9 +181,20 @@ impl ResolvedPod {
         !self.shape.row.preferred_affinity.is_empty() || !profile.added_affinity.preferred.is_empty()
     }
 
-    /// Whether the score counts for this pod; a skipped one contributes nothing at all.
+    /// Whether the score counts devices for this pod, so that it looks beyond rows.
+    pub(crate) fn counts_devices(&self, score: Score) -> bool {
+        let resources = match score {
+            Score::NodeResourcesFit => &self.fit_resources,
+            Score::NodeResourcesBalancedAllocation => &self.balanced_resources,
+            _ => return false,
+        };
+        resources.iter().any(|one| matches!(one.resource, Resource::Backed(_)))
+    }
+
+    /// Whether the score counts for this pod by rows alone; a skipped one contributes nothing at all.
     pub(crate) fn is_scored_by(&self, profile: &CompiledProfile, score: Score) -> bool {
         match score {
+            _ if self.counts_devices(score) => false,
             Score::NodeAffinity => self.has_preferences(profile),
             Score::NodeResourcesBalancedAllocation => self.balances,
             Score::LabelPreference => !profile.legacy.label_preferences.is_empty(),
@@ -198,11 +232,23 @@ fn unnamed<'a>(fit: &'a FitArgs, requests: &'a Requests) -> impl Iterator<Item =
 /// The resources of `weights` that count for a pod with `requests`: a scalar that it does not request is left out.
 ///
 /// After `calculateNodeAllocatableRequest` in `pkg/scheduler/framework/plugins/noderesources/resource_allocation.go`.
-fn scored<'a>(
+fn scored<'a, 'c>(
     weights: impl Iterator<Item = (&'a Str, i64)>,
     requests: &Requests,
     nodes: &NodeTable,
+    backed: &mut SmallVec<[BackedResource; 1]>,
+    stands_for: impl Fn(&Str) -> Option<&'c Arc<ClassSpec>>,
 ) -> SmallVec<[ScoredResource; 2]> {
+    let mut scalar = |name: &Str| {
+        let column = nodes.scalar(name);
+        let Some(class) = stands_for(name) else { return column.map(Resource::Scalar) };
+        let one = BackedResource { column, class: class.clone() };
+        let place = backed.iter().position(|known| *known == one).unwrap_or_else(|| {
+            backed.push(one);
+            backed.len() - 1
+        });
+        u8::try_from(place).ok().map(Resource::Backed)
+    };
     let resolve = |(name, weight): (&Str, i64)| {
         let request = requests.amount(name);
         let resource = match &**name {
@@ -210,7 +256,7 @@ fn scored<'a>(
             "memory" => Resource::Memory,
             "ephemeral-storage" => Resource::Storage,
             _ if request == 0 => return None,
-            _ => Resource::Scalar(nodes.scalar(name)?),
+            _ => scalar(name)?,
         };
         Some(ScoredResource { resource, request, weight })
     };

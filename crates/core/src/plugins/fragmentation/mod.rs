@@ -26,7 +26,7 @@ use super::context::{MAX_NODE_SCORE, Plugin, PluginContext, ResolvedPod, Stop, W
 use super::dynamic_resources::kept::Kept as KeptClaims;
 use super::dynamic_resources::open_claims;
 use crate::ledger::{Ledger, NodeId, NodeTable, ScalarId};
-use crate::limits::{FRAGMENTATION_ASKS_KEPT, FRAGMENTATION_KINDS, FRAGMENTATION_RESOURCES};
+use crate::limits::{FRAGMENTATION_ASKS_KEPT, FRAGMENTATION_KINDS, FRAGMENTATION_RESOURCES, FRAGMENTATION_ROWS_KEPT};
 use crate::model::{Pod, Requests, Str};
 use berth_devices::model::ResourceClaim as ClaimSpec;
 use devices::{Count, Devices, Requested, Requirement, any_of, are_too_many, requests_of};
@@ -134,7 +134,7 @@ impl Tables {
             return Ok(false);
         }
         let requests = &pod.shape.row.requests;
-        self.ask(requests, claims.borrow().open());
+        self.ask(requests, claims.borrow().open(), cx.ledger.nodes().rows());
         let Self { resources, kinds, kept, devices, .. } = self;
         let Some(kept) = kept.first_mut() else { return Ok(false) };
         kept.follow(cx.ledger, !devices.is_empty());
@@ -201,7 +201,7 @@ impl Tables {
     }
 
     /// Has what is kept for the pod's ask come first.
-    fn ask(&mut self, requests: &Requests, mut claims: Vec<Arc<ClaimSpec>>) {
+    fn ask(&mut self, requests: &Requests, mut claims: Vec<Arc<ClaimSpec>>, rows: usize) {
         if are_too_many(&claims) {
             claims.clear();
         }
@@ -210,7 +210,8 @@ impl Tables {
         if let Some(at) = self.kept.iter().position(is_it) {
             self.kept[..=at].rotate_right(1);
         } else {
-            self.kept.truncate(FRAGMENTATION_ASKS_KEPT - 1);
+            let most = (FRAGMENTATION_ROWS_KEPT / rows.max(1)).max(FRAGMENTATION_ASKS_KEPT);
+            self.kept.truncate(most - 1);
             self.kept.insert(0, Kept { ask, claims, rows: Vec::new(), versions: Vec::new(), followed: 0 });
         }
     }

@@ -1,0 +1,219 @@
+//! NodeResourcesFit and NodeResourcesBalancedAllocation for a pod that requests a resource for which a DeviceClass stands: where no device
+//! plugin offers any, devices are counted. After `calculateResourceAllocatableRequest` in
+//! `pkg/scheduler/framework/plugins/noderesources/resource_allocation.go`.
+
+use super::context::{PluginContext, ResolvedPod, Stop, Work};
+use super::dynamic_resources::LabelsOf;
+use super::resolved_pod::BackedResource;
+use super::{balanced_allocation, node_resources_fit};
+use crate::ledger::{Ledger, NodeId};
+use crate::profile::Score;
+use berth_devices::model::DeviceClass as ClassSpec;
+use berth_devices::node_selector::Node;
+use berth_devices::{Select, Totals};
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// What a node offers of a resource, and what is taken of it.
+pub(super) type Amounts = (i64, i64);
+
+/// Classes of which counts are kept, 40 bytes for each row.
+const CLASSES_KEPT: usize = 4;
+
+/// What was counted; only to be faster.
+#[derive(Debug, Default)]
+pub(super) struct Tables {
+    /// The class that was counted last comes first.
+    classes: Vec<Counted>,
+    labels_version: u64,
+}
+
+#[derive(Debug)]
+struct Counted {
+    class: Arc<ClassSpec>,
+    rows: Vec<Row>,
+}
+
+/// The counts of one node.
+#[derive(Debug, Clone, Copy, Default)]
+struct Row {
+    /// Of the node's devices.
+    version: u64,
+    totals: Totals,
+    is_complete: bool,
+}
+
+impl Tables {
+    /// Writes the scores of the `feasible` nodes into `out`. O(nodes), and O(devices of a node) for each on which devices were allocated
+    /// or freed since.
+    pub(super) fn score(
+        &mut self,
+        score: Score,
+        (cx, pod): (PluginContext<'_>, &ResolvedPod),
+        select: &mut dyn Select,
+        feasible: &[NodeId],
+        out: &mut Vec<i64>,
+        work: &mut Work,
+    ) -> Result<(), Stop> {
+        let nodes = cx.ledger.nodes();
+        if self.labels_version != cx.ledger.node_labels_version() {
+            self.labels_version = cx.ledger.node_labels_version();
+            self.classes.clear();
+        }
+        for node in feasible {
+            let mut amounts = |one| self.amounts(cx.ledger, *node, one, select, work);
+            let backed: SmallVec<[Amounts; 1]> = pod.backed.iter().map(&mut amounts).collect::<Result<_, _>>()?;
+            out.push(match score {
+                Score::NodeResourcesFit => node_resources_fit::score(&cx.profile.fit, pod, nodes, *node, &backed),
+                _ => balanced_allocation::score(pod, nodes, *node, &backed),
+            });
+        }
+        Ok(())
+    }
+
+    fn amounts(
+        &mut self,
+        ledger: &Ledger,
+        node: NodeId,
+        resource: &BackedResource,
+        select: &mut dyn Select,
+        work: &mut Work,
+    ) -> Result<Amounts, Stop> {
+        let nodes = ledger.nodes();
+        if let Some(column) = resource.column.filter(|column| nodes.scalar_allocatable(*column, node) != 0) {
+            return Ok((nodes.scalar_allocatable(column, node), nodes.scalar_used(column, node)));
+        }
+        let (rows, version) = (self.rows_of(&resource.class, nodes.rows()), ledger.devices().version_on(node));
+        let row = &mut rows[node.index()];
+        if row.version != version {
+            *row = Row { version, ..Row::default() };
+        }
+        if !row.is_complete {
+            work.take(1)?;
+            count(ledger, node, &resource.class, row, select, work)?;
+        }
+        Ok((row.totals.devices, row.totals.allocated))
+    }
+
+    fn rows_of(&mut self, class: &Arc<ClassSpec>, rows: usize) -> &mut [Row] {
+        if let Some(at) = self.classes.iter().position(|known| Arc::ptr_eq(&known.class, class)) {
+            self.classes[..=at].rotate_right(1);
+        } else {
+            self.classes.truncate(CLASSES_KEPT - 1);
+            self.classes.insert(0, Counted { class: class.clone(), rows: Vec::new() });
+        }
+        let known = &mut self.classes[0].rows;
+        if known.len() < rows {
+            known.resize(rows, Row::default());
+        }
+        known
+    }
+}
+
+/// Counts on, until `work` is used up.
+fn count(
+    ledger: &Ledger,
+    node: NodeId,
+    class: &ClassSpec,
+    row: &mut Row,
+    select: &mut dyn Select,
+    work: &mut Work,
+) -> Result<(), Stop> {
+    let (nodes, devices) = (ledger.nodes(), ledger.devices());
+    let labels = LabelsOf(nodes.labels(node));
+    let node = Node { name: nodes.name(node), labels: &labels };
+    let granted = work.device_steps();
+    let mut steps = granted;
+    row.is_complete = row.totals.count((devices.slices(), devices.allocated()), &node, class, select, &mut steps);
+    work.spend_steps(granted - steps);
+    if row.is_complete { Ok(()) } else { Err(Stop::Unfinished) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cycle::{Decision, Scheduler};
+    use crate::device_testing::{allocated, claim, class, devices_of};
+    use crate::ledger::PodState;
+    use crate::model::{DeviceClass, ExtendedRequests, Pod};
+    use crate::profile::{CompiledProfile, FitStrategy, ResourceWeight};
+    use crate::testing::{node, pod, shape, with_row};
+
+    const GPU: &str = "example.com/gpu";
+
+    /// Nodes `a` with four devices, of which two are taken, and `b` with four of a device plugin, none of them taken.
+    fn cluster() -> Ledger {
+        let mut ledger = Ledger::new();
+        ledger.apply_device_class(DeviceClass {
+            extended_resource: Some(GPU.into()),
+            ..class("gpu", Some("device.driver == 'd'"))
+        });
+        ledger.apply_node(&node("a", 4_000, 8 << 30, 100));
+        ledger.apply_resource_slice(devices_of("a", &["0", "1", "2", "3"]));
+        let mut plain = node("b", 4_000, 8 << 30, 100);
+        plain.allocatable.set_scalar(GPU.into(), 4);
+        ledger.apply_node(&plain);
+        ledger.apply_resource_claim(allocated(claim("c1", 1), "a", "0", &["x"]));
+        ledger.apply_resource_claim(allocated(claim("c2", 1), "a", "1", &["y"]));
+        let requesting = with_row(shape(), |row| {
+            row.requests.set_scalar(GPU.into(), 1);
+            row.score_requests.set_scalar(GPU.into(), 1);
+        });
+        let container = ExtendedRequests {
+            container: "main".into(),
+            index: 0,
+            is_short_lived: false,
+            resources: vec![(GPU.into(), 1, 1)],
+        };
+        ledger.apply_pod(Pod { extended: Some([container].into()), ..pod("p", requesting) });
+        ledger
+    }
+
+    fn profile(strategy: FitStrategy) -> CompiledProfile {
+        let mut profile = CompiledProfile::default_preset("test");
+        profile.fit.strategy = strategy;
+        profile.fit.resources = vec![ResourceWeight { name: GPU.into(), weight: 1 }];
+        profile.balanced = vec!["cpu".into(), GPU.into()];
+        profile
+    }
+
+    fn scores(ledger: &Ledger, profile: &CompiledProfile, score: Score, part: usize) -> Vec<i64> {
+        let Some(PodState::Pending(pod)) = ledger.pod("p").cloned() else { panic!("it waits") };
+        let (cx, resolved) = (PluginContext { profile, ledger }, ResolvedPod::new(profile, ledger, &pod.shape));
+        assert!(resolved.counts_devices(score));
+        let (mut tables, mut out) = (super::super::Tables::default(), Vec::new());
+        let order = [ledger.nodes().find("a").unwrap(), ledger.nodes().find("b").unwrap()];
+        while tables.score(score, cx, &resolved, &order, &mut out, &mut Work::of(part)) != Ok(true) {}
+        out
+    }
+
+    #[test]
+    fn devices_count_as_what_a_device_plugin_offers_does() {
+        let ledger = cluster();
+        for part in [1, 1_000] {
+            let of = |strategy, score| scores(&ledger, &profile(strategy), score, part);
+            assert_eq!(of(FitStrategy::LeastAllocated, Score::NodeResourcesFit), [25, 75]);
+            assert_eq!(of(FitStrategy::MostAllocated, Score::NodeResourcesFit), [75, 25]);
+            // 0.5 and 0.75 of the devices, 0 and 0 of the cpu: deviation 0.25 and 0.375; with none taken 0 and 0.125.
+            assert_eq!(of(FitStrategy::LeastAllocated, Score::NodeResourcesBalancedAllocation), [68, 68]);
+        }
+    }
+
+    #[test]
+    fn a_pod_goes_where_more_devices_are_taken_under_most_allocated() {
+        let mut ledger = cluster();
+        let profile = Arc::new(profile(FitStrategy::MostAllocated));
+        let mut scheduler = Scheduler::new(profile, 1);
+        let mut chosen = |ledger: &Ledger| {
+            let Some(PodState::Pending(pod)) = ledger.pod("p").cloned() else { panic!("it waits") };
+            let Decision::Place(proposal) = scheduler.decide(ledger, &pod) else { panic!("it fits") };
+            ledger.nodes().name(proposal.node).to_string()
+        };
+        assert_eq!(chosen(&ledger), "a");
+        ledger.delete_resource_claim("default/c1");
+        ledger.delete_resource_claim("default/c2");
+        let holding = with_row(shape(), |row| row.requests.set_scalar(GPU.into(), 2));
+        ledger.apply_pod(Pod { node_name: Some("b".into()), ..pod("q", holding) });
+        assert_eq!(chosen(&ledger), "b");
+    }
+}

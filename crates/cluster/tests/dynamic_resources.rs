@@ -20,6 +20,8 @@ mod pods;
 mod random;
 #[path = "dynamic_resources/theirs.rs"]
 mod theirs;
+#[path = "dynamic_resources/weighed.rs"]
+mod weighed;
 
 /// The expressions that situations draw from.
 mod selectors {
@@ -37,6 +39,7 @@ mod selectors {
 }
 
 use ours::Answer;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -48,12 +51,35 @@ fn variable(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().map_or(otherwise, |text| text.parse().unwrap())
 }
 
-#[test]
-fn pods_with_claims_are_judged_and_written_as_upstream_does() {
+/// The first seed and how many there are, as they are printed.
+fn seeds() -> std::ops::Range<u64> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
     let seed = variable("BERTH_CLAIMS_SEED", now % 1_000_000_000_000);
     let cases = variable("BERTH_CLAIMS_CASES", CASES);
     println!("BERTH_CLAIMS_SEED={seed} BERTH_CLAIMS_CASES={cases} gives the same situations");
+    seed..seed + cases
+}
+
+#[test]
+fn devices_count_in_scores_by_allocation_as_they_do_upstream() {
+    let mut oracle = oracle::Oracle::start();
+    let (mut same, all) = (0, seeds());
+    for first in all.clone().step_by(BATCH as usize) {
+        let batch = first..all.end.min(first + BATCH);
+        let asked: Vec<(u64, Value)> = batch.filter_map(|seed| Some((seed, weighed::situation(seed)?))).collect();
+        let answers = oracle.ask(asked.iter().map(|(_, question)| question));
+        for ((seed, question), answer) in asked.iter().zip(answers) {
+            same += weighed::compare(*seed, question, &answer);
+        }
+    }
+    println!("scores of {same} nodes are the same");
+    assert!(same as u64 * 3 > all.end - all.start || all.end - all.start < 100, "only {same} were compared");
+}
+
+#[test]
+fn pods_with_claims_are_judged_and_written_as_upstream_does() {
+    let all = seeds();
+    let (seed, cases) = (all.start, all.end - all.start);
     let mut oracle = oracle::Oracle::start();
     let (mut kinds, mut left_out) = (BTreeMap::new(), 0);
     let mut first = seed;
@@ -72,7 +98,7 @@ fn pods_with_claims_are_judged_and_written_as_upstream_does() {
                 continue;
             };
             if let Answer::Placed { node, .. } = &ours {
-                question["choose"] = serde_json::Value::String(node.clone());
+                question["choose"] = Value::String(node.clone());
             }
             asked.push((seed, question, ours));
         }

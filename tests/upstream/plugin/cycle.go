@@ -108,6 +108,13 @@ func (c *cycle) choose(ctx context.Context, asked *question) string {
 		info.SetNode(node)
 		nodes = append(nodes, info)
 	}
+	if asked.Weigh != nil {
+		weighed, err := c.weigh(ctx, asked, nodes)
+		if err != nil {
+			panic(err)
+		}
+		c.given.Weighed = weighed
+	}
 	c.at("preFilter")
 	_, outcome := c.plugin.PreFilter(ctx, c.state, c.pod, nodes)
 	c.given.PreFilter = statusOf(outcome)

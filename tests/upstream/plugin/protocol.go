@@ -25,6 +25,7 @@ type question struct {
 	Server *[]*resourceapi.ResourceClaim `json:"server"`
 	Faults []*fault                      `json:"faults"`
 	Hint   *happening                    `json:"hint"`
+	Weigh  *weighing                     `json:"weigh"`
 }
 
 type arguments struct {
@@ -98,6 +99,7 @@ type answer struct {
 	Nodes            map[string]*status `json:"nodes,omitempty"`
 	Scores           map[string]int64   `json:"scores,omitempty"`
 	Normalized       map[string]int64   `json:"normalized,omitempty"`
+	Weighed          map[string]int64   `json:"weighed,omitempty"`
 	Score            *status            `json:"score,omitempty"`
 	PostFilter       *status            `json:"postFilter,omitempty"`
 	Chosen           string             `json:"chosen,omitempty"`

@@ -5,7 +5,7 @@ use berth_cluster::manifest::from_manifest;
 use berth_core::cycle::{Decision, Explanation, NodeAnswer, Scheduler, explain};
 use berth_core::ledger::{ClaimPlan, Ledger, PodState, Proposal};
 use berth_core::model::{Plugin, PluginSet, Pod, RequestMapping, ResourceClaim, Score, Str};
-use berth_core::profile::CompiledProfile;
+use berth_core::profile::{CompiledProfile, FitStrategy, ResourceWeight};
 use berth_devices::model::{AllocationResult, DeviceRequest};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -129,6 +129,33 @@ fn profile() -> CompiledProfile {
     profile.scores = vec![(Score::DynamicResources, 1)];
     profile.preemption.enabled = false;
     profile
+}
+
+/// The scores of the nodes that fit, by the score that the question weighs with.
+pub(crate) fn weighed(question: &Value) -> Option<BTreeMap<String, i64>> {
+    let (ledger, pod) = ledger_of(question);
+    let weigh = &question["weigh"];
+    let resources = weigh["resources"].as_array().unwrap().iter().map(|one| ResourceWeight {
+        name: one["name"].as_str().unwrap().into(),
+        weight: one["weight"].as_i64().unwrap(),
+    });
+    let mut profile = profile();
+    let score = match weigh["strategy"].as_str() {
+        None => {
+            profile.balanced = resources.map(|one| one.name).collect();
+            Score::NodeResourcesBalancedAllocation
+        }
+        Some(strategy) => {
+            profile.fit.resources = resources.collect();
+            let is_least = strategy == "LeastAllocated";
+            profile.fit.strategy = if is_least { FitStrategy::LeastAllocated } else { FitStrategy::MostAllocated };
+            Score::NodeResourcesFit
+        }
+    };
+    profile.scores = vec![(score, 1)];
+    let Explanation::Judged(judgement) = explain(&profile, &ledger, &pod) else { return None };
+    let total = |answer: &NodeAnswer| if let NodeAnswer::Fits { total, .. } = answer { Some(*total) } else { None };
+    Some(judgement.nodes.iter().filter_map(|(name, answer)| Some((name.to_string(), total(answer)?))).collect())
 }
 
 /// `None` where upstream's search might take seconds.

@@ -21,6 +21,7 @@ pub(super) const CASES: &[Case] = &[
         let alike = json!([{"matchAttribute": format!("{DRIVER}/group")}]);
         ask(stage, 20, |_| json!({"requests": [request("all", 32, &json!([]))], "constraints": alike}));
     })
+    .short()
     .holds(|stage| stage.says_soon("p0", "timed out trying to allocate devices")),
     case(
         "devices",

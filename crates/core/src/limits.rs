@@ -61,6 +61,10 @@ pub const DEVICE_STEPS: u64 = 1_000_000;
 /// Solutions that took longer are kept and not searched again: a tenth of a millisecond is not much beside a bind.
 pub const DEVICE_STEPS_REPEATED: u64 = 4_096;
 
+/// How many such solutions are kept of a kind of claims, and how large one may be: some 16 MB with all kinds.
+pub const DEVICE_SOLUTIONS_KEPT: usize = 128;
+pub const DEVICE_SOLUTION_BYTES: usize = 16 << 10;
+
 /// Steps of that search that take as long as judging a row.
 pub const DEVICE_STEPS_PER_WORK: u64 = 2;
 
@@ -84,10 +88,10 @@ pub const FRAGMENTATION_WANTED: usize = 48;
 pub const FRAGMENTATION_DEVICE_STEPS: u64 = 16_384;
 
 /// Extended resources that the score counts, and rows of which it keeps what was found, over all kinds of pods that are scored: 16 bytes
-/// each, 2 MiB. Of so many kinds at least it keeps all rows, however many there are.
+/// each, 2 MiB. At least so many kinds are kept, whatever the number of rows, and at most so many.
 pub const FRAGMENTATION_RESOURCES: usize = 16;
 pub const FRAGMENTATION_ROWS_KEPT: usize = 131_072;
-pub const FRAGMENTATION_ASKS_KEPT: usize = 4;
+pub const FRAGMENTATION_ASKS_KEPT: [usize; 2] = [4, 96];
 
 /// What one selector may do for one device, as upstream's cost limit: what an API server takes stays far below it.
 pub const SELECTOR_STEPS: u64 = 1_000_000;
@@ -95,8 +99,9 @@ pub const SELECTOR_STEPS: u64 = 1_000_000;
 /// Selectors that a worker keeps compiled: one of the greatest length takes some 200 KiB. Upstream keeps ten.
 pub const SELECTORS_KEPT: usize = 128;
 
-/// What selectors said of devices, in bytes: one each, and some 100 for each slice and selector. 2 MiB a worker.
-pub const SELECTOR_ANSWERS_KEPT: usize = 2 << 20;
+/// What selectors said of devices, in bytes: one each, and some 230 for each slice and selector. 4 MiB a worker: two selectors on 8,000
+/// nodes.
+pub const SELECTOR_ANSWERS_KEPT: usize = 4 << 20;
 
 /// Scalar resources that one pod may name: the bits of a verdict.
 pub const SCALARS_PER_POD: usize = 40;

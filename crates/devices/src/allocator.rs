@@ -1,8 +1,8 @@
-use crate::candidates::{Candidates, Collected, Judge};
+use crate::candidates::{Candidates, Judge};
 use crate::model::{AllocationResult, DeviceClasses, ResourceClaim};
 use crate::node_selector::Node;
 use crate::outcome::{Outcome, Stop};
-use crate::plan::Plan;
+use crate::plan::{Known, Plan};
 use crate::pools::Pools;
 use crate::progress::Progress;
 use crate::result::{self, ShareIds};
@@ -11,7 +11,6 @@ use crate::select::Select;
 use crate::slices::Slices;
 use crate::state::AllocatedState;
 use crate::takes::Takes;
-use std::sync::Arc;
 
 /// Finds devices for the claims of one pod, on one node after the other.
 pub struct Allocator<'a> {
@@ -23,7 +22,7 @@ pub struct Allocator<'a> {
 impl Allocator<'_> {
     /// The devices that the claims, all of them unallocated, get on the node. Each claim must be there once.
     ///
-    /// `steps` is how long the search may last and becomes what is left of it: 0 where they are used up, which is
+    /// `steps` is how long the search may last and becomes what is left of it; where they are used up before its end, it ends in
     /// [`Outcome::OutOfSteps`]. A step is a decision or a look at one device, about 20 ns; asking one selector counts as 16, and what it
     /// evaluates; what is evaluated last may take more than is left. Without a limit the search takes exponentially long where many
     /// devices almost fit (#131730).
@@ -57,9 +56,9 @@ impl Allocator<'_> {
             Err(error) => return Outcome::Error(error),
         };
         let candidates = Candidates::new(node, &pools, self.allocated);
-        let Progress { known, asking, all, collected, stage } = progress;
+        let Progress { memos, known, asking, all, collected, stage } = progress;
         let mut judge = Judge::new(&candidates, select, steps, (known, asking));
-        match solve(&candidates, &mut judge, (all, collected), stage, claims, self.classes, share_ids) {
+        match solve(&candidates, &mut judge, Known { memos, all, collected }, stage, claims, self.classes, share_ids) {
             Ok(Some(allocations)) => Outcome::Allocated(allocations),
             Ok(None) if pools.any_is_invalid() => Outcome::FailedOnNode("invalid resource pools were encountered"),
             Ok(None) => Outcome::DoesNotFit,
@@ -71,13 +70,13 @@ impl Allocator<'_> {
 fn solve<'a, 's>(
     candidates: &'s Candidates<'a>,
     judge: &mut Judge<'a, 's>,
-    all: (&mut Vec<Arc<[u32]>>, &mut Collected),
+    known: Known<'_>,
     stage: &mut Option<Stage>,
     claims: &[&'a ResourceClaim],
     classes: &'a dyn DeviceClasses,
     share_ids: &mut dyn ShareIds,
 ) -> Result<Option<Vec<AllocationResult>>, Stop> {
-    let mut plan = Plan::new(claims, classes, judge, all)?;
+    let mut plan = Plan::new(claims, classes, judge, known)?;
     let takes = Takes::new(candidates, &mut plan);
     let stage = stage.get_or_insert_with(|| Stage::first(claims.len()));
     let mut search = Search::at(stage, judge, &plan, takes);

@@ -165,6 +165,11 @@ impl NodeDevices {
         }
         Some(wish)
     }
+
+    /// Takes those that were not asked yet for not selected.
+    pub fn leave_rest(&self, selected: &mut Selected) {
+        selected.answers.resize(self.devices.len(), false);
+    }
 }
 
 /// Which devices a request's selectors select, and do not fail on, as far as they were asked.

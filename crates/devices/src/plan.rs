@@ -68,15 +68,16 @@ pub(crate) struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    /// Claim by claim and request by request; the first thing that is wrong ends it. `all` has the devices of those requests for all that
-    /// were looked at before, and gets the others; of the first of them `collected` has some.
+    /// Claim by claim and request by request; the first thing that is wrong ends it. `known` is what was found out before, and
+    /// gets the rest.
     pub(crate) fn new(
         claims: &[&'a ResourceClaim],
         classes: &'a dyn DeviceClasses,
         judge: &mut Judge<'a, '_>,
-        (all, collected): (&mut Vec<Arc<[u32]>>, &mut Collected),
+        known: Known<'_>,
     ) -> Result<Self, Stop> {
-        let mut making = Making { plan: Self::default(), classes, judge, all, collected, seen: 0 };
+        let Known { memos, all, collected } = known;
+        let mut making = Making { plan: Self::default(), classes, judge, memos, all, collected, seen: 0 };
         for (index, claim) in claims.iter().enumerate() {
             making.add_claim(index, claim)?;
         }
@@ -84,13 +85,22 @@ impl<'a> Plan<'a> {
     }
 }
 
+/// What takes time to find out, of [`Progress`](crate::Progress).
+pub(crate) struct Known<'j> {
+    pub(crate) memos: &'j mut Vec<usize>,
+    /// The devices of those requests for all that were looked at.
+    pub(crate) all: &'j mut Vec<Arc<[u32]>>,
+    /// Some of those of the first that comes then.
+    pub(crate) collected: &'j mut Collected,
+}
+
 /// A plan that is being made.
 struct Making<'a, 's, 'j> {
     plan: Plan<'a>,
     classes: &'a dyn DeviceClasses,
     judge: &'j mut Judge<'a, 's>,
+    memos: &'j mut Vec<usize>,
     all: &'j mut Vec<Arc<[u32]>>,
-    /// Of the request that comes next.
     collected: &'j mut Collected,
     /// How many of `all` are in the plan.
     seen: usize,
@@ -145,11 +155,9 @@ impl<'a> Making<'a, '_, '_> {
             number: details.count,
             all: None,
             constraints: SmallVec::new(),
-            memo: self.plan.slots.len(),
+            memo: 0,
         };
-        if let Some(same) = self.plan.slots.iter().find(|other| other.asks_the_same_as(&slot)) {
-            slot.memo = same.memo;
-        }
+        slot.memo = self.memo_of(&slot);
         match &details.allocation_mode {
             AllocationMode::ExactCount => {}
             AllocationMode::All => {
@@ -161,6 +169,15 @@ impl<'a> Making<'a, '_, '_> {
         }
         self.plan.slots.push(slot);
         Ok(())
+    }
+
+    fn memo_of(&mut self, slot: &Slot<'a>) -> usize {
+        let number = self.plan.slots.len();
+        if number == self.memos.len() {
+            let same = self.plan.slots.iter().find(|other| other.asks_the_same_as(slot));
+            self.memos.push(same.map_or(number, |same| same.memo));
+        }
+        self.memos[number]
     }
 
     fn all_of(&mut self, slot: &Slot<'a>) -> Result<Arc<[u32]>, Stop> {

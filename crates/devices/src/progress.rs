@@ -6,6 +6,8 @@ use std::sync::Arc;
 /// A byte for each device and request whose selectors were asked.
 #[derive(Debug, Default)]
 pub struct Progress {
+    /// By slot.
+    pub(crate) memos: Vec<usize>,
     /// By memo of a slot, then by device; empty until the memo is needed.
     pub(crate) known: Vec<Vec<Known>>,
     /// The device at whose selectors the steps were used up.
@@ -18,10 +20,16 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// What it takes, about.
+    pub fn bytes(&self) -> usize {
+        let all: usize = self.all.iter().map(|devices| size_of::<Arc<[u32]>>() + 16 + size_of_val(&**devices)).sum();
+        all + self.memos.capacity() * size_of::<usize>() + self.stage.as_ref().map_or(0, Stage::bytes)
+    }
+
     /// What is needed to find the same devices again, if they were found: the devices, and no more.
     #[must_use]
     pub fn of_solution(self) -> Option<Self> {
         let stage = self.stage.filter(Stage::is_solved)?;
-        Some(Self { all: self.all, stage: Some(stage), ..Self::default() })
+        Some(Self { memos: self.memos, all: self.all, stage: Some(stage), ..Self::default() })
     }
 }

@@ -17,7 +17,7 @@ enum Frame {
     Only { ask: usize, slot: usize, device: u32 },
 }
 
-/// A device, the how many-th of a slot.
+/// A device for a slot, and which of the slot's devices it is, from 0.
 #[derive(Debug, Clone, Copy)]
 struct Choice {
     ask: usize,
@@ -26,7 +26,7 @@ struct Choice {
     device: u32,
 }
 
-/// A device that is to be found: of which request, of which of its subrequests, the how many-th, and from which device on.
+/// A device that is to be found: of which request, of which of its subrequests, which of its devices, from 0, and from which device on.
 #[derive(Debug, Clone, Copy)]
 struct Goal {
     ask: usize,
@@ -72,6 +72,10 @@ pub(crate) struct Stage {
 impl Stage {
     pub(crate) fn first(claims: usize) -> Self {
         Self { frames: Vec::new(), next: Move::Down(Goal::request(0)), starts: vec![0; claims] }
+    }
+
+    pub(crate) const fn bytes(&self) -> usize {
+        self.frames.capacity() * size_of::<Frame>() + self.starts.capacity() * size_of::<usize>()
     }
 
     pub(crate) const fn is_solved(&self) -> bool {
@@ -172,6 +176,7 @@ impl<'a, 's, 'j> Search<'a, 's, 'j> {
     /// One of the devices of a request for all.
     fn take_this(&mut self, goal: Goal, index: usize, device: u32) -> Result<Move, Stop> {
         let slot = &self.plan.slots[index];
+        self.judge.spend(slot.constraints.len() as u64);
         match self.takes.take(slot, index, self.plan.asks[goal.ask].claim, device) {
             Ok(()) => {
                 self.stage.frames.push(Frame::Only { ask: goal.ask, slot: index, device });

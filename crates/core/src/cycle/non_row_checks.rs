@@ -86,10 +86,18 @@ impl NonRowChecks<'_> {
         self.relations.judge_devices(self.cx, node, work)
     }
 
-    /// The verdict of one row computed from nothing.
-    pub(super) fn judge_fresh(&self, node: NodeId) -> Verdict {
-        let nodes = self.cx.ledger.nodes();
-        self.judge(node, || filter(self.cx.profile, self.resolved, nodes, node))
+    /// The verdict of one row computed from nothing. An error is want of work.
+    pub(super) fn judge_fresh(&self, node: NodeId, work: &mut Work) -> Result<Verdict, Stop> {
+        let own = filter(self.cx.profile, self.resolved, self.cx.ledger.nodes(), node);
+        self.judge_within(node, own, work)
+    }
+
+    /// The verdict of a row whose own is `own`, with as much of the search for devices as there is `work` for.
+    pub(super) fn judge_within(&self, node: NodeId, own: Verdict, work: &mut Work) -> Result<Verdict, Stop> {
+        if own.fits() || own.cause().is_late() {
+            self.judge_devices(node, work)?;
+        }
+        Ok(self.judge(node, || own))
     }
 
     /// The verdict of a row with `overlay` laid over it, in one pass: nominated pods count only if they are in the overlay.
@@ -225,9 +233,8 @@ impl NodeScan<'_> {
         if !(checks.is_left(node) && profile.places_on(ledger.nodes().labels(node))) {
             return Ok(None);
         }
-        checks.judge_devices(node, work)?;
         let own = rows.verdict(checks.cx, checks.resolved, node);
-        Ok(Some(checks.judge(node, || own)))
+        checks.judge_within(node, own, work).map(Some)
     }
 }
 

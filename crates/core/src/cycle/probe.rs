@@ -47,9 +47,12 @@ pub(super) fn look(cx: PluginContext<'_>, pod: &Pod, resolved: &ResolvedPod, nod
     tables.count(cx, pod);
     let checks = prepare(cx, &mut tables, pod, resolved, &mut Work::unbounded(), &mut PluginWatch::off())?;
     let verdict = |node: NodeId| {
-        if checks.is_left(node) { checks.judge_fresh(node) } else { Verdict::unresolvable(Cause::NotNamed) }
+        if !checks.is_left(node) {
+            return Ok(Verdict::unresolvable(Cause::NotNamed));
+        }
+        checks.judge_fresh(node, &mut Work::unbounded())
     };
-    let verdicts = nodes.iter().map(|node| (*node, verdict(*node))).collect();
+    let verdicts = nodes.iter().map(|node| Ok((*node, verdict(*node)?))).collect::<Result<_, Stop>>()?;
     let (failure, missing) = (checks.failure(), checks.missing_claim());
     match failure {
         Some(text) => Err(Stop::Failed(text)),

@@ -255,8 +255,7 @@ impl Scheduler {
         self.laps.end_pre_filter(&mut watch, &mut plugins);
         let checks = checks?;
 
-        let nominated = nominated.map(|name| try_nominated(&checks, &mut class.rows, name, work)).transpose()?;
-        if let Some(node) = nominated.flatten() {
+        if let Some(node) = try_nominated(&checks, &mut class.rows, nominated, work)? {
             return Ok(match ExtenderFilterState::about_nominated(cx, pod, total, node) {
                 Some(ask) => Decision::Ask(ask),
                 None => Placing::after(checks).on(cx, &self.tables, pod, node),
@@ -307,8 +306,7 @@ impl Scheduler {
         let resolved = ResolvedPod::new(cx.profile, ledger, &pod.shape);
         let (mut work, mut watch) = (Work::of_one_hold(), PluginWatch::off());
         let checks = prepare(cx, &mut self.tables, pod, &resolved, &mut work, &mut watch).ok()?;
-        checks.judge_devices(node, &mut work).ok()?;
-        let fits = checks.judge_fresh(node).fits() && checks.failure().is_none();
+        let fits = checks.judge_fresh(node, &mut work).ok()?.fits() && checks.failure().is_none();
         if fits { Some((checks.volume_plan(node), checks.claim_plan(pod, node)?)) } else { None }
     }
 
@@ -369,15 +367,14 @@ fn watches(clock: Option<Measuring<'_>>) -> (Stopwatch<'_>, PluginWatch<'_>) {
 fn try_nominated(
     checks: &NonRowChecks<'_>,
     rows: &mut CachedRows,
-    name: &Str,
+    name: Option<&Str>,
     work: &mut Work,
 ) -> Result<Option<NodeId>, Stop> {
     let nodes = checks.cx.ledger.nodes();
-    let node = nodes.find(name).filter(|node| checks.cx.profile.places_on(nodes.labels(*node)));
+    let node = name.and_then(|name| nodes.find(name)).filter(|node| checks.cx.profile.places_on(nodes.labels(*node)));
     let Some(node) = node else { return Ok(None) };
     let own = rows.verdict(checks.cx, checks.resolved, node);
-    checks.judge_devices(node, work)?;
-    Ok(checks.judge(node, || own).fits().then_some(node))
+    Ok(checks.judge_within(node, own, work)?.fits().then_some(node))
 }
 
 /// Collects feasible nodes from `start` on, round and round, until there are enough; the refusals are counted.

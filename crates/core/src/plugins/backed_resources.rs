@@ -5,6 +5,7 @@
 use super::context::{PluginContext, ResolvedPod, Stop, Work};
 use super::dynamic_resources::LabelsOf;
 use super::resolved_pod::BackedResource;
+use super::work::SUMMED_PER_WORK;
 use super::{balanced_allocation, node_resources_fit};
 use crate::ledger::{Ledger, NodeId};
 use crate::profile::Score;
@@ -17,7 +18,7 @@ use std::sync::Arc;
 /// What a node offers of a resource, and what is taken of it.
 pub(super) type Amounts = (i64, i64);
 
-/// Classes of which counts are kept, 40 bytes for each row.
+/// Classes of which counts are kept, 40 bytes for each row; more while a pod asks for more.
 const CLASSES_KEPT: usize = 4;
 
 /// What was counted; only to be faster.
@@ -60,6 +61,7 @@ impl Tables {
             self.labels_version = cx.ledger.node_labels_version();
             self.classes.clear();
         }
+        self.make_room(&pod.backed, nodes.rows(), work);
         for node in feasible {
             let mut amounts = |one| self.amounts(cx.ledger, *node, one, select, work);
             let backed: SmallVec<[Amounts; 1]> = pod.backed.iter().map(&mut amounts).collect::<Result<_, _>>()?;
@@ -83,42 +85,39 @@ impl Tables {
         if let Some(column) = resource.column.filter(|column| nodes.scalar_allocatable(*column, node) != 0) {
             return Ok((nodes.scalar_allocatable(column, node), nodes.scalar_used(column, node)));
         }
-        let (rows, version) = (self.rows_of(&resource.class, nodes.rows()), ledger.devices().version_on(node));
-        let row = &mut rows[node.index()];
+        let version = ledger.devices().version_on(node);
+        let known = self.classes.iter_mut().find(|known| Arc::ptr_eq(&known.class, &resource.class));
+        let Some(row) = known.and_then(|known| known.rows.get_mut(node.index())) else { return Ok((0, 0)) };
         if row.version != version {
             *row = Row { version, ..Row::default() };
         }
-        if !row.is_complete {
+        while !row.is_complete {
             work.take(1)?;
-            count(ledger, node, &resource.class, row, select, work)?;
+            count(ledger, node, &resource.class, row, select, work);
         }
         Ok((row.totals.devices, row.totals.allocated))
     }
 
-    fn rows_of(&mut self, class: &Arc<ClassSpec>, rows: usize) -> &mut [Row] {
-        if let Some(at) = self.classes.iter().position(|known| Arc::ptr_eq(&known.class, class)) {
-            self.classes[..=at].rotate_right(1);
-        } else {
-            self.classes.truncate(CLASSES_KEPT - 1);
-            self.classes.insert(0, Counted { class: class.clone(), rows: Vec::new() });
+    /// Keeps rows for the classes of these resources, which come first.
+    fn make_room(&mut self, resources: &[BackedResource], rows: usize, work: &mut Work) {
+        for resource in resources {
+            if let Some(at) = self.classes.iter().position(|known| Arc::ptr_eq(&known.class, &resource.class)) {
+                self.classes[..=at].rotate_right(1);
+            } else {
+                self.classes.insert(0, Counted { class: resource.class.clone(), rows: Vec::new() });
+            }
+            let known = &mut self.classes[0].rows;
+            if known.len() < rows {
+                work.spend((rows - known.len()) / SUMMED_PER_WORK);
+                known.resize(rows, Row::default());
+            }
         }
-        let known = &mut self.classes[0].rows;
-        if known.len() < rows {
-            known.resize(rows, Row::default());
-        }
-        known
+        self.classes.truncate(resources.len().max(CLASSES_KEPT));
     }
 }
 
-/// Counts on, until `work` is used up.
-fn count(
-    ledger: &Ledger,
-    node: NodeId,
-    class: &ClassSpec,
-    row: &mut Row,
-    select: &mut dyn Select,
-    work: &mut Work,
-) -> Result<(), Stop> {
+/// Counts on, until that is complete or `work` is used up.
+fn count(ledger: &Ledger, node: NodeId, class: &ClassSpec, row: &mut Row, select: &mut dyn Select, work: &mut Work) {
     let (nodes, devices) = (ledger.nodes(), ledger.devices());
     let labels = LabelsOf(nodes.labels(node));
     let node = Node { name: nodes.name(node), labels: &labels };
@@ -126,7 +125,6 @@ fn count(
     let mut steps = granted;
     row.is_complete = row.totals.count((devices.slices(), devices.allocated()), &node, class, select, &mut steps);
     work.spend_steps(granted - steps);
-    if row.is_complete { Ok(()) } else { Err(Stop::Unfinished) }
 }
 
 #[cfg(test)]
@@ -138,6 +136,8 @@ mod tests {
     use crate::model::{DeviceClass, ExtendedRequests, Pod};
     use crate::profile::{CompiledProfile, FitStrategy, ResourceWeight};
     use crate::testing::{node, pod, shape, with_row};
+
+    use berth_cel::{Attribute, QualifiedName};
 
     const GPU: &str = "example.com/gpu";
 
@@ -215,5 +215,53 @@ mod tests {
         let holding = with_row(shape(), |row| row.requests.set_scalar(GPU.into(), 2));
         ledger.apply_pod(Pod { node_name: Some("b".into()), ..pod("q", holding) });
         assert_eq!(chosen(&ledger), "b");
+    }
+
+    #[test]
+    fn a_pod_that_asks_for_more_classes_than_are_kept_is_scored_all_the_same() {
+        let mut ledger = cluster();
+        let mut profile = profile(FitStrategy::LeastAllocated);
+        let mut requesting = shape();
+        let mut slice = devices_of("a", &["0", "1", "2", "3"]);
+        slice.devices[3].attributes = vec![(QualifiedName::parse("kind"), Attribute::Int(1))];
+        ledger.apply_resource_slice(slice);
+        for i in 0..6 {
+            let name = format!("example.com/x{i}");
+            let selector = if i == 0 { "has(device.attributes['d'].kind)" } else { "device.driver == 'd'" };
+            let standing = class(&format!("c{i}"), Some(selector));
+            ledger.apply_device_class(DeviceClass { extended_resource: Some((&*name).into()), ..standing });
+            requesting = with_row(requesting, |row| row.score_requests.set_scalar((&*name).into(), 1));
+            profile.fit.resources.push(ResourceWeight { name: (&*name).into(), weight: 1 });
+        }
+        ledger.apply_pod(pod("p", requesting));
+        // Of one class no device would be left, of five a quarter.
+        assert_eq!(scores(&ledger, &profile, Score::NodeResourcesFit, 1), [20, 0]);
+    }
+
+    #[test]
+    fn a_class_that_selects_others_now_is_counted_anew() {
+        let mut ledger = cluster();
+        let profile = Arc::new(profile(FitStrategy::LeastAllocated));
+        let mut scheduler = Scheduler::new(profile, 1);
+        let mut chosen = |ledger: &Ledger| {
+            let Some(PodState::Pending(pod)) = ledger.pod("p").cloned() else { panic!("it waits") };
+            // The answers of a shape are kept from the second time on.
+            let decided = [(); 3].map(|()| scheduler.decide(ledger, &pod));
+            decided.map(|decision| {
+                let Decision::Place(proposal) = decision else { panic!("it fits") };
+                ledger.nodes().name(proposal.node).to_string()
+            })
+        };
+        ledger.delete_resource_claim("default/c1");
+        ledger.delete_resource_claim("default/c2");
+        let mut slice = devices_of("a", &["0", "1", "2", "3"]);
+        slice.devices[0].attributes = vec![(QualifiedName::parse("kind"), Attribute::Int(1))];
+        ledger.apply_resource_slice(slice);
+        let holding = with_row(shape(), |row| row.requests.set_scalar(GPU.into(), 1));
+        ledger.apply_pod(Pod { node_name: Some("b".into()), ..pod("q", holding) });
+        assert_eq!(chosen(&ledger), ["a"; 3]);
+        let one = class("gpu", Some("has(device.attributes['d'].kind)"));
+        ledger.apply_device_class(DeviceClass { extended_resource: Some(GPU.into()), ..one });
+        assert_eq!(chosen(&ledger), ["b"; 3], "of one device nothing would be left");
     }
 }

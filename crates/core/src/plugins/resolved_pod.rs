@@ -95,7 +95,7 @@ impl ResolvedPod {
     /// Resolves again, for a shape that has in common with the last one what rows are asked, if the ledger has changed in what it
     /// depends on; returns whether any answer may differ now.
     ///
-    /// It depends on the scalar columns, on which resources DeviceClasses stand for, on what the pod's images are worth, and on whether any node has a soft taint.
+    /// It depends on the scalar columns, on DeviceClasses, on what the pod's images are worth, and on whether any node has a soft taint.
     pub(crate) fn refresh(
         &mut self,
         profile: &CompiledProfile,
@@ -107,7 +107,7 @@ impl ResolvedPod {
             self.shape = shape.clone();
         }
         let moved = self.scalars_version != ledger.nodes().scalars_version()
-            || self.classes_version != ledger.device_classes().version();
+            || self.classes_version != ledger.devices().classes_version();
         let differs = self.soft_taints != ledger.nodes().has_soft_taints() || images != self.images;
         if !moved && !differs {
             return false;
@@ -170,7 +170,7 @@ impl ResolvedPod {
             cost: work_of(comparisons(profile, &shape) + images.len()),
             images,
             scalars_version: nodes.scalars_version(),
-            classes_version: classes.version(),
+            classes_version: ledger.devices().classes_version(),
             soft_taints: nodes.has_soft_taints(),
             shape,
         }

@@ -68,6 +68,25 @@ fn a_search_that_takes_too_long_is_divided_until_it_is_given_up() {
 }
 
 #[test]
+fn a_search_ends_although_devices_change_between_its_looks() {
+    for name in ["a", "b"] {
+        let (mut ledger, pod) = groups(&[31, 31, 31, 31], 32);
+        ledger.apply_node(&node("b", 4_000, 8 << 30, 100));
+        let mut scheduler = Scheduler::new(Arc::new(CompiledProfile::default_preset("test")), 1);
+        let look = |turn: usize| {
+            // A pool of its own, which has nothing that the pod could use.
+            let mut other = devices_of(name, &["other"]);
+            (other.name, other.id.pool, other.generation) = ("other".into(), "other".into(), turn as i64);
+            ledger.apply_resource_slice(other);
+            scheduler.decide_within(&ledger, &pod, &mut Work::of_one_hold(), None)
+        };
+        let decision = (0..200).find_map(look);
+        let Some(Decision::Failed(text)) = decision else { panic!("{name}: {decision:?}") };
+        assert!(text.ends_with("timed out trying to allocate devices"), "{text}");
+    }
+}
+
+#[test]
 fn what_took_long_to_find_is_not_searched_again() {
     let (ledger, pod) = groups(&[12, 16], 16);
     let (decision, looks) = decide(&ledger, &pod);

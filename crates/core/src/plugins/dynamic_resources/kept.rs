@@ -2,7 +2,7 @@
 
 use super::selectors::Selectors;
 use crate::ledger::{Ledger, NodeId};
-use crate::limits::{DEVICE_QUESTIONS_KEPT, DEVICE_ROWS_KEPT};
+use crate::limits::{DEVICE_QUESTIONS_KEPT, DEVICE_ROWS_KEPT, DEVICE_SOLUTIONS_KEPT};
 use crate::model::{ClaimAllocation, DeviceStatus, ExtendedRequests, Pod, ResourceClaim, Str};
 use crate::plugins::context::{Cause, Verdict};
 use berth_devices::Progress;
@@ -33,6 +33,8 @@ struct Known {
     has_scores: bool,
     /// The search on the row that is looked at.
     unfinished: Option<Unfinished>,
+    /// How many rows have got a solution.
+    solutions: usize,
 }
 
 /// A search that goes on at the next look.
@@ -163,10 +165,15 @@ impl Kept {
         } else {
             self.make_room();
             let (pod, rows) = (pod.uid.clone(), Vec::new());
-            self.questions
-                .insert(0, Known { question, pod, rows, has_failed: false, has_scores: false, unfinished: None });
+            self.questions.insert(
+                0,
+                Known { question, pod, rows, has_failed: false, has_scores: false, unfinished: None, solutions: 0 },
+            );
         }
         self.questions[0].is_asked_by(pod);
+        for other in &mut self.questions[1..] {
+            other.unfinished = None;
+        }
     }
 
     /// Forgets the questions that were asked longest ago.
@@ -231,15 +238,22 @@ impl Kept {
             if known.rows.len() <= node.index() {
                 known.rows.resize_with(node.index() + 1, || None);
             }
+            known.count_solution(solution.is_some());
             known.rows[node.index()] = Some(Row { of: Asked::now(ledger, node, extended), found, solution });
         }
     }
 
-    /// The search on the row, as far as it has come.
+    /// The search on the row, as far as it has come; only the steps that it took, where the row's devices are others by now.
     pub(super) fn take_unfinished(&mut self, ledger: &Ledger, node: NodeId, extended: u64) -> Search {
-        let unfinished = self.questions.first_mut().and_then(|known| known.unfinished.take());
-        let of = Asked::now(ledger, node, extended);
-        unfinished.filter(|unfinished| unfinished.of == of).map_or_else(Search::default, |unfinished| unfinished.search)
+        let of_node = |unfinished: &mut Unfinished| unfinished.of.node == node;
+        let unfinished = self.questions.first_mut().and_then(|known| known.unfinished.take_if(of_node));
+        let Some(Unfinished { of, search }) = unfinished else { return Search::default() };
+        // Where devices change all the time, it begins anew and ends all the same.
+        if of == Asked::now(ledger, node, extended) {
+            search
+        } else {
+            Search { steps: search.steps, ..Search::default() }
+        }
     }
 
     pub(super) fn keep_unfinished(&mut self, ledger: &Ledger, node: NodeId, extended: u64, search: Search) {
@@ -261,6 +275,15 @@ impl Kept {
 impl Known {
     fn row(&self, node: NodeId) -> Option<&Row> {
         self.rows.get(node.index())?.as_ref()
+    }
+
+    /// Forgets all solutions where one more would be too many.
+    fn count_solution(&mut self, there_is_one: bool) {
+        if there_is_one && self.solutions >= DEVICE_SOLUTIONS_KEPT {
+            self.solutions = 0;
+            self.rows.iter_mut().flatten().for_each(|row| row.solution = None);
+        }
+        self.solutions += usize::from(there_is_one);
     }
 
     fn is_asked_by(&mut self, pod: &Pod) {

@@ -72,12 +72,18 @@ impl World {
         self.ledger.apply_resource_claim(claim);
     }
 
-    /// Looks with little work each, until one comes to an end.
+    /// Looks with little work each, between which the cluster changes now and then, until one comes to an end.
     fn decide_in_parts(&mut self, scheduler: &mut Scheduler, pod: &Arc<Pod>) -> Decision {
-        let looks = (0..1_000).map(|_| Work::of(1 + self.rng.below(8) as usize));
-        let ledger = &self.ledger;
-        let found = looks.into_iter().find_map(|mut work| scheduler.decide_within(ledger, pod, &mut work, None));
-        found.unwrap_or_else(|| panic!("pod {} is looked at without end", pod.key))
+        for _ in 0..1_000 {
+            let mut work = Work::of(1 + self.rng.below(8) as usize);
+            if let Some(decision) = scheduler.decide_within(&self.ledger, pod, &mut work, None) {
+                return decision;
+            }
+            if self.rng.below(8) == 0 {
+                self.change();
+            }
+        }
+        panic!("pod {} is looked at without end", pod.key)
     }
 
     fn change(&mut self) {

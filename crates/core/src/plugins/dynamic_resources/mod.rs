@@ -28,7 +28,7 @@ pub(crate) use resolve::waits_for;
 use super::context::{Cause, Plugin, PluginContext, PreFilterRefusal, Stop, Verdict, Work};
 use crate::io::IdleClaim;
 use crate::ledger::{ClaimPlan, DeviceTable, ExtendedPlan, Ledger, NodeId};
-use crate::limits::{DEVICE_STEPS, DEVICE_STEPS_REPEATED};
+use crate::limits::{DEVICE_SOLUTION_BYTES, DEVICE_STEPS, DEVICE_STEPS_REPEATED};
 use crate::model::{ExtendedClaim, Labels, Pod, ResourceClaim, Str};
 use crate::profile::CompiledProfile;
 use berth_devices::model::{AllocationResult, Request, ResourceClaim as ClaimSpec};
@@ -158,8 +158,8 @@ impl<'t> State<'t> {
         Some(found)
     }
 
-    /// Searches for devices, or goes on with it; `None` where it is to go on after so many steps. What was found is given along if it took
-    /// long.
+    /// Searches for devices, or goes on with it; `None` where it is to go on after so many steps. What was found is returned as well if it
+    /// took long.
     fn search(
         &self,
         cx: PluginContext<'_>,
@@ -176,6 +176,7 @@ impl<'t> State<'t> {
             return None;
         }
         let solution = if search.steps > DEVICE_STEPS_REPEATED { search.progress.of_solution() } else { None };
+        let solution = solution.filter(|solution| solution.bytes() <= DEVICE_SOLUTION_BYTES);
         Some((outcome, solution.map(Box::new)))
     }
 

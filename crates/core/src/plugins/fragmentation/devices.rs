@@ -1,7 +1,7 @@
 //! The devices of each row, and which of them the kinds of pods can use.
 
 use crate::ledger::{DeviceTable, Ledger, NodeId};
-use crate::limits::{FRAGMENTATION_REQUESTS, FRAGMENTATION_WANTED};
+use crate::limits::{DEVICE_STEPS, FRAGMENTATION_REQUESTS, FRAGMENTATION_WANTED};
 use crate::model::Str;
 use crate::plugins::context::{Stop, Work};
 use crate::plugins::dynamic_resources::LabelsOf;
@@ -38,8 +38,9 @@ pub(super) struct Row {
     pub(super) own: NodeDevices,
     /// By place of what is wanted. What came later was not asked yet.
     wishes: Vec<Wish>,
-    /// Of what is asked next.
+    /// Of what is asked next, and the steps that it took so far: after too many no more devices are selected.
     selected: Selected,
+    steps: u64,
     /// By unit.
     pub(super) weights: SmallVec<[f64; 8]>,
 }
@@ -170,15 +171,25 @@ impl Devices {
             let own = NodeDevices::new(&at, pools);
             work.spend(own.size());
             let weights = own.drivers().map(|driver| self.weights.get(driver).copied().unwrap_or_default()).collect();
-            Box::new(Row { epoch, own, wishes: Vec::new(), selected: Selected::default(), weights })
+            Box::new(Row { epoch, own, wishes: Vec::new(), selected: Selected::default(), steps: 0, weights })
         }));
         for wanted in &self.wanted[row.wishes.len()..] {
-            let granted = work.device_steps();
-            let mut steps = granted;
-            let wish = row.own.wish(&wanted.request, &wanted.class, select, &mut row.selected, &mut steps);
-            work.spend_steps(granted - steps);
-            row.wishes.push(wish.ok_or(Stop::Unfinished)?);
-            row.selected = Selected::default();
+            let wish = loop {
+                let granted = work.device_steps();
+                let mut steps = granted;
+                let wish = row.own.wish(&wanted.request, &wanted.class, select, &mut row.selected, &mut steps);
+                work.spend_steps(granted - steps);
+                row.steps += granted - steps;
+                if let Some(wish) = wish {
+                    break wish;
+                }
+                if row.steps >= DEVICE_STEPS {
+                    row.own.leave_rest(&mut row.selected);
+                }
+                work.take(0)?;
+            };
+            row.wishes.push(wish);
+            (row.selected, row.steps) = (Selected::default(), 0);
         }
         Ok(())
     }

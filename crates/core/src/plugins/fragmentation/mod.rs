@@ -210,7 +210,8 @@ impl Tables {
         if let Some(at) = self.kept.iter().position(is_it) {
             self.kept[..=at].rotate_right(1);
         } else {
-            let most = (FRAGMENTATION_ROWS_KEPT / rows.max(1)).max(FRAGMENTATION_ASKS_KEPT);
+            let [least, most] = FRAGMENTATION_ASKS_KEPT;
+            let most = (FRAGMENTATION_ROWS_KEPT / rows.max(1)).clamp(least, most);
             self.kept.truncate(most - 1);
             self.kept.insert(0, Kept { ask, claims, rows: Vec::new(), versions: Vec::new(), followed: 0 });
         }

@@ -67,13 +67,19 @@ fn answer_in_parts(situation: &Situation, node: usize, part: u64) -> Value {
     encode::outcome(&outcome)
 }
 
-/// Needs no upstream.
-#[test]
-fn a_search_in_parts_ends_as_one_at_once() {
+/// The first seed, and how many there are.
+fn drawn() -> (u64, u64) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
     let seed = variable("BERTH_DEVICES_SEED", now % 1_000_000_000_000);
     let cases = variable("BERTH_DEVICES_CASES", CASES);
     println!("BERTH_DEVICES_SEED={seed} BERTH_DEVICES_CASES={cases} gives the same situations");
+    (seed, cases)
+}
+
+/// Needs no upstream.
+#[test]
+fn a_search_in_parts_ends_as_one_at_once() {
+    let (seed, cases) = drawn();
     for seed in seed..seed + cases {
         let question = draw::situation(seed);
         let situation = Situation::of(&question);
@@ -106,10 +112,7 @@ fn kind(answer: &Value) -> &'static str {
 
 #[test]
 fn devices_are_those_that_upstream_allocates() {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
-    let seed = variable("BERTH_DEVICES_SEED", now % 1_000_000_000_000);
-    let cases = variable("BERTH_DEVICES_CASES", CASES);
-    println!("BERTH_DEVICES_SEED={seed} BERTH_DEVICES_CASES={cases} gives the same situations");
+    let (seed, cases) = drawn();
     let mut oracle = oracle::Oracle::start();
     let (mut kinds, mut differences, mut too_long) = (BTreeMap::new(), BTreeMap::new(), 0);
     let mut first = seed;

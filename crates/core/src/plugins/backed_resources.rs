@@ -121,10 +121,9 @@ fn count(ledger: &Ledger, node: NodeId, class: &ClassSpec, row: &mut Row, select
     let (nodes, devices) = (ledger.nodes(), ledger.devices());
     let labels = LabelsOf(nodes.labels(node));
     let node = Node { name: nodes.name(node), labels: &labels };
-    let granted = work.device_steps();
-    let mut steps = granted;
-    row.is_complete = row.totals.count((devices.slices(), devices.allocated()), &node, class, select, &mut steps);
-    work.spend_steps(granted - steps);
+    let of = (devices.slices(), devices.allocated());
+    let (is_complete, _) = work.search_devices(|steps| row.totals.count(of, &node, class, select, steps));
+    row.is_complete = is_complete;
 }
 
 #[cfg(test)]
@@ -187,6 +186,13 @@ mod tests {
         out
     }
 
+    /// The node that the pod goes to.
+    fn chosen(scheduler: &mut Scheduler, ledger: &Ledger) -> String {
+        let Some(PodState::Pending(pod)) = ledger.pod("p").cloned() else { panic!("it waits") };
+        let Decision::Place(proposal) = scheduler.decide(ledger, &pod) else { panic!("it fits") };
+        ledger.nodes().name(proposal.node).to_string()
+    }
+
     #[test]
     fn devices_count_as_what_a_device_plugin_offers_does() {
         let ledger = cluster();
@@ -204,17 +210,12 @@ mod tests {
         let mut ledger = cluster();
         let profile = Arc::new(profile(FitStrategy::MostAllocated));
         let mut scheduler = Scheduler::new(profile, 1);
-        let mut chosen = |ledger: &Ledger| {
-            let Some(PodState::Pending(pod)) = ledger.pod("p").cloned() else { panic!("it waits") };
-            let Decision::Place(proposal) = scheduler.decide(ledger, &pod) else { panic!("it fits") };
-            ledger.nodes().name(proposal.node).to_string()
-        };
-        assert_eq!(chosen(&ledger), "a");
+        assert_eq!(chosen(&mut scheduler, &ledger), "a");
         ledger.delete_resource_claim("default/c1");
         ledger.delete_resource_claim("default/c2");
         let holding = with_row(shape(), |row| row.requests.set_scalar(GPU.into(), 2));
         ledger.apply_pod(Pod { node_name: Some("b".into()), ..pod("q", holding) });
-        assert_eq!(chosen(&ledger), "b");
+        assert_eq!(chosen(&mut scheduler, &ledger), "b");
     }
 
     #[test]
@@ -243,15 +244,8 @@ mod tests {
         let mut ledger = cluster();
         let profile = Arc::new(profile(FitStrategy::LeastAllocated));
         let mut scheduler = Scheduler::new(profile, 1);
-        let mut chosen = |ledger: &Ledger| {
-            let Some(PodState::Pending(pod)) = ledger.pod("p").cloned() else { panic!("it waits") };
-            // The answers of a shape are kept from the second time on.
-            let decided = [(); 3].map(|()| scheduler.decide(ledger, &pod));
-            decided.map(|decision| {
-                let Decision::Place(proposal) = decision else { panic!("it fits") };
-                ledger.nodes().name(proposal.node).to_string()
-            })
-        };
+        // The answers of a shape are kept from the second time on.
+        let mut thrice = |ledger: &Ledger| [(); 3].map(|()| chosen(&mut scheduler, ledger));
         ledger.delete_resource_claim("default/c1");
         ledger.delete_resource_claim("default/c2");
         let mut slice = devices_of("a", &["0", "1", "2", "3"]);
@@ -259,9 +253,9 @@ mod tests {
         ledger.apply_resource_slice(slice);
         let holding = with_row(shape(), |row| row.requests.set_scalar(GPU.into(), 1));
         ledger.apply_pod(Pod { node_name: Some("b".into()), ..pod("q", holding) });
-        assert_eq!(chosen(&ledger), ["a"; 3]);
+        assert_eq!(thrice(&ledger), ["a"; 3]);
         let one = class("gpu", Some("has(device.attributes['d'].kind)"));
         ledger.apply_device_class(DeviceClass { extended_resource: Some(GPU.into()), ..one });
-        assert_eq!(chosen(&ledger), ["b"; 3], "of one device nothing would be left");
+        assert_eq!(thrice(&ledger), ["b"; 3], "of one device nothing would be left");
     }
 }

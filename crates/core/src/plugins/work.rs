@@ -51,13 +51,17 @@ impl Work {
         self.done
     }
 
-    /// How many steps a search for devices may take of what is left, at least one.
-    pub(crate) fn device_steps(&self) -> u64 {
+    /// Has `search`, which looks at devices, take steps of what is left, at least one; gives its answer, and how many it took.
+    pub(crate) fn search_devices<T>(&mut self, search: impl FnOnce(&mut u64) -> T) -> (T, u64) {
         let left = self.granted.saturating_sub(self.done) as u64;
-        left.saturating_mul(DEVICE_STEPS_PER_WORK).clamp(1, DEVICE_STEPS)
+        let granted = left.saturating_mul(DEVICE_STEPS_PER_WORK).clamp(1, DEVICE_STEPS);
+        let mut steps = granted;
+        let found = search(&mut steps);
+        self.spend_steps(granted - steps);
+        (found, granted - steps)
     }
 
-    /// What such a search took.
+    /// What a search for devices took.
     pub(crate) const fn spend_steps(&mut self, steps: u64) {
         self.spend((steps / DEVICE_STEPS_PER_WORK) as usize);
     }

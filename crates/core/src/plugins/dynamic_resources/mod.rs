@@ -118,10 +118,7 @@ impl<'t> State<'t> {
             return Ok(());
         }
         work.take(1)?;
-        let granted = work.device_steps();
-        let mut steps = granted;
-        let found = self.look(cx, node, wants, &mut steps);
-        work.spend_steps(granted - steps);
+        let (found, _) = work.search_devices(|steps| self.look(cx, node, wants, steps));
         found.map(drop).ok_or(Stop::Unfinished)
     }
 

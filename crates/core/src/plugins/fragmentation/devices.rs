@@ -175,11 +175,10 @@ impl Devices {
         }));
         for wanted in &self.wanted[row.wishes.len()..] {
             let wish = loop {
-                let granted = work.device_steps();
-                let mut steps = granted;
-                let wish = row.own.wish(&wanted.request, &wanted.class, select, &mut row.selected, &mut steps);
-                work.spend_steps(granted - steps);
-                row.steps += granted - steps;
+                let Wanted { request, class } = wanted;
+                let ask = |steps: &mut u64| row.own.wish(request, class, select, &mut row.selected, steps);
+                let (wish, steps) = work.search_devices(ask);
+                row.steps += steps;
                 if let Some(wish) = wish {
                     break wish;
                 }

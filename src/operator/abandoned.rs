@@ -1,13 +1,17 @@
-//! Nominations of ours that no profile looks after: room is kept for their pods, and nobody will schedule them.
+//! What no profile looks after any more: nominations of ours, for which room is kept, and claims that we made for extended resources, which
+//! hold devices. Nobody will schedule their pods.
 //!
 //! Whoever gives a name up ends the nominations of its pods. This finds what that missed: a profile that was deleted, or gave up a
 //! name, while nobody led; a request that failed at every try; a nomination that was written after all. A nomination that another scheduler
 //! made stays.
+//!
+//! A claim is left where its pod's profile goes while the claim is written, or after that and before the pod is bound. This finds those that
+//! this process has made; those of an earlier one go with their pods.
 
 use super::context::Context;
 use berth_cluster::managed_fields::is_nominated_by_us;
-use berth_core::model::{Pod, Str};
-use std::collections::BTreeMap;
+use berth_core::model::{ClaimKey, Pod, Str};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -32,6 +36,12 @@ pub(super) async fn run(cx: Context, stop: CancellationToken) {
 async fn look(cx: &Context, seen: &mut Seen) {
     // A profile that gets its name may have no worker yet.
     let Some(granted) = cx.board.lock().granted.clone() else { return };
+    let mut claims = cx.engine.abandoned_claims();
+    claims.retain(|(_, pod)| !granted.contains(&pod.scheduler_name));
+    for (key, pod) in seen.due_claims(claims) {
+        tracing::info!(pod = %pod.key, claim = %key, "claim for extended resources is deleted: no profile serves the pod");
+        cx.engine.delete_claim(pod, key);
+    }
     let mut abandoned = cx.engine.abandoned();
     abandoned.retain(|pod| !granted.contains(&pod.scheduler_name));
     for pod in seen.due(abandoned) {
@@ -56,7 +66,11 @@ async fn look(cx: &Context, seen: &mut Seen) {
 
 /// What the last look found.
 #[derive(Debug, Default)]
-struct Seen(BTreeMap<Str, Nomination>);
+struct Seen {
+    /// By the uid of the pod.
+    nominations: BTreeMap<Str, Nomination>,
+    claims: BTreeSet<ClaimKey>,
+}
 
 #[derive(Debug)]
 struct Nomination {
@@ -68,12 +82,12 @@ struct Nomination {
 impl Seen {
     /// Takes in what a look found. Returns what is to be read now: nominations that the last look found, too.
     fn due(&mut self, found: Vec<Arc<Pod>>) -> Vec<Arc<Pod>> {
-        let before = std::mem::take(&mut self.0);
+        let before = std::mem::take(&mut self.nominations);
         let mut due = Vec::new();
         for pod in found {
             let known = before.get(&pod.uid).filter(|known| known.reported == pod.nominated_node);
             let is_foreign = known.is_some_and(|known| known.is_foreign);
-            self.0.insert(pod.uid.clone(), Nomination { reported: pod.nominated_node.clone(), is_foreign });
+            self.nominations.insert(pod.uid.clone(), Nomination { reported: pod.nominated_node.clone(), is_foreign });
             if known.is_some() && !is_foreign && due.len() < READ {
                 due.push(pod);
             }
@@ -81,9 +95,17 @@ impl Seen {
         due
     }
 
+    /// The same for claims: those that the last look found, too.
+    fn due_claims(&mut self, mut found: Vec<(ClaimKey, Arc<Pod>)>) -> Vec<(ClaimKey, Arc<Pod>)> {
+        let now = found.iter().map(|(key, _)| key.clone()).collect();
+        let before = std::mem::replace(&mut self.claims, now);
+        found.retain(|(key, _)| before.contains(key));
+        found
+    }
+
     /// Another scheduler nominated it.
     fn leave(&mut self, pod: &Pod) {
-        if let Some(nomination) = self.0.get_mut(&pod.uid) {
+        if let Some(nomination) = self.nominations.get_mut(&pod.uid) {
             nomination.is_foreign = true;
         }
     }
@@ -115,6 +137,19 @@ mod tests {
         assert_eq!(due(&[("a", "m"), ("b", "n"), ("c", "n")], ""), ["c"], "a has another nomination");
         assert_eq!(due(&[("a", "m"), ("b", "m")], ""), ["a"], "b has another nomination");
         assert_eq!(due(&[("b", "m")], ""), ["b"]);
+    }
+
+    #[test]
+    fn a_claim_is_deleted_when_two_looks_in_a_row_find_it() {
+        let mut seen = Seen::default();
+        let mut due = |names: &[&str]| {
+            let key = |name: &&str| ClaimKey { namespace: "ns".into(), name: (*name).into() };
+            let found = names.iter().map(|name| (key(name), Arc::new(pending_pod("ns", "p")))).collect();
+            seen.due_claims(found).into_iter().map(|(key, _)| key.name.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(due(&["a", "b"]), [""; 0]);
+        assert_eq!(due(&["b", "c"]), ["b"]);
+        assert_eq!(due(&["a"]), [""; 0]);
     }
 
     /// A profile that goes while nobody leads: the leader before had nominated `ours`, and the next one never served its name.

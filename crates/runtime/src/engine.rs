@@ -4,9 +4,9 @@ use super::mailbox::{Order, Question, Workers};
 use super::shared::{Running, Shared};
 use super::sink::EffectSink;
 use super::worker_thread;
-use berth_core::io::Deliver;
+use berth_core::io::{Deliver, UnreserveRequest};
 use berth_core::ledger::{Ledger, LedgerAccess};
-use berth_core::model::{Pod, PodKey, Str};
+use berth_core::model::{ClaimKey, Pod, PodKey, Str};
 use berth_core::profile::CompiledProfile;
 use berth_core::shadow::ShadowPage;
 use berth_core::worker::PodPage;
@@ -77,6 +77,17 @@ impl Engine {
     pub fn let_go(&self, uid: &Str) {
         self.0.let_go(std::slice::from_ref(uid));
         self.0.wake_all();
+    }
+
+    /// See [`Ledger::abandoned_claims`].
+    pub fn abandoned_claims(&self) -> Vec<(ClaimKey, Arc<Pod>)> {
+        self.read(Ledger::abandoned_claims)
+    }
+
+    /// Has the claim deleted that was made for the pod's extended resources.
+    pub fn delete_claim(&self, pod: Arc<Pod>, key: ClaimKey) {
+        let request = UnreserveRequest { pod, claims: Vec::new(), extended: Some(key) };
+        self.0.sink.unreserve_claims(&Str::default(), request);
     }
 
     /// How long the ledger's lock was held, for reading and for writing.

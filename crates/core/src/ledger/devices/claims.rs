@@ -7,7 +7,8 @@
 //! ```
 //!
 //! A claim that is made for extended resources is there from the commit on: its name is chosen then, and its uid comes with the answer, or
-//! when it is seen.
+//! when it is seen. It may be deleted before the answer comes, such as with its pod; who waits for the answer makes it once more then. So
+//! its devices are not free before that writer has ended.
 //!
 //! Upstream ends what is in flight with the attempt, whatever became of the write. Here only evidence ends it: a definite answer, or
 //! the claim as it is seen.
@@ -48,6 +49,8 @@ struct InFlight {
     allocation: Arc<AllocationResult>,
     /// The uid of the pod that it was decided for.
     pod: Str,
+    /// Whether the claim is made for it.
+    creates: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -63,6 +66,10 @@ pub(super) struct Claim {
     is_late: bool,
     /// Of a claim that we made and that was not seen yet: how many whole reads of all claims had begun when it was written.
     unseen: Option<u64>,
+    /// Of a claim that is being made: the uid of the one that was seen last and is gone.
+    gone: Option<Str>,
+    /// Whether this process has made it.
+    is_ours: bool,
 }
 
 /// The uid of a claim that is being made.
@@ -71,7 +78,21 @@ const NO_UID: &str = "";
 impl Claim {
     fn of(object: ResourceClaim) -> Self {
         let seen = Arc::new(object);
-        Self { seen, written: None, in_flight: None, giving_back: Vec::new(), is_late: false, unseen: None }
+        Self {
+            seen,
+            written: None,
+            in_flight: None,
+            giving_back: Vec::new(),
+            is_late: false,
+            unseen: None,
+            gone: None,
+            is_ours: false,
+        }
+    }
+
+    /// One that is being made.
+    fn made(object: ResourceClaim) -> Self {
+        Self { is_ours: true, ..Self::of(object) }
     }
 
     /// The claim as it is seen, or what is known of one that is being made.
@@ -82,7 +103,12 @@ impl Claim {
     /// Whether it is the claim of this object.
     fn is(&self, object: &ResourceClaim) -> bool {
         let is_made_for_it = || object.is_extended && object.controller == self.seen.controller;
-        self.seen.uid == object.uid || *self.seen.uid == *NO_UID && is_made_for_it()
+        self.seen.uid == object.uid || self.is_being_made() && is_made_for_it()
+    }
+
+    /// Whether somebody may still make it, also if it was there before.
+    fn is_being_made(&self) -> bool {
+        *self.seen.uid == *NO_UID || self.in_flight.as_ref().is_some_and(|in_flight| in_flight.creates)
     }
 
     /// The pod whose extended resources it is for.
@@ -114,6 +140,23 @@ fn is_as_new(seen: &str, written: &str) -> bool {
     match (seen.parse::<u64>(), written.parse::<u64>()) {
         (Ok(seen), Ok(written)) => seen >= written,
         _ => true,
+    }
+}
+
+/// A claim that is not there yet. It is older than whatever is written.
+fn unmade(key: &ClaimKey, pod: Option<Str>, spec: Arc<ClaimSpec>) -> ResourceClaim {
+    ResourceClaim {
+        key: key.clone(),
+        uid: NO_UID.into(),
+        resource_version: "0".into(),
+        deleting: false,
+        controller: pod,
+        has_finalizer: false,
+        is_extended: true,
+        spec,
+        allocation: None,
+        reserved_for: Vec::new(),
+        devices: Vec::new(),
     }
 }
 
@@ -182,7 +225,17 @@ impl ClaimsNow<'_> {
     }
 
     pub(super) fn delete(&mut self, key: &ClaimKey) -> bool {
-        self.0.remove(key).is_some()
+        match self.0.get_mut(key) {
+            Some(claim) if claim.is_being_made() => {
+                let Claim { seen, in_flight, .. } = claim;
+                let made = unmade(key, seen.controller.clone(), seen.spec.clone());
+                let gone = Some(seen.uid.clone()).filter(|uid| **uid != *NO_UID);
+                *claim = Claim { in_flight: in_flight.take(), gone: gone.or(claim.gone.take()), ..Claim::made(made) };
+                true
+            }
+            Some(_) => self.0.remove(key).is_some(),
+            None => false,
+        }
     }
 
     fn of(&mut self, key: &ClaimKey, uid: &str) -> Option<&mut Claim> {
@@ -191,28 +244,17 @@ impl ClaimsNow<'_> {
 
     /// A claim that is to be made.
     fn make(&mut self, write: &ClaimWrite, claim: &ExtendedClaim, pod: &Str) {
-        let object = ResourceClaim {
-            key: write.key.clone(),
-            uid: NO_UID.into(),
-            // Older than whatever is written.
-            resource_version: "0".into(),
-            deleting: false,
-            controller: Some(pod.clone()),
-            has_finalizer: false,
-            is_extended: true,
-            spec: Arc::new(ClaimSpec { name: write.key.name.clone(), ..claim.spec.clone() }),
-            allocation: None,
-            reserved_for: Vec::new(),
-            devices: Vec::new(),
-        };
-        self.0.entry(write.key.clone()).or_insert_with(|| Claim::of(object));
+        let spec = Arc::new(ClaimSpec { name: write.key.name.clone(), ..claim.spec.clone() });
+        let object = unmade(&write.key, Some(pod.clone()), spec);
+        self.0.entry(write.key.clone()).or_insert_with(|| Claim::made(object));
     }
 
     fn begin(&mut self, write: &ClaimWrite, pod: &Str) -> bool {
         let (Some(claim), Some(allocation)) = (self.of(&write.key, &write.uid), &write.allocation) else {
             return false;
         };
-        claim.in_flight = Some(InFlight { allocation: allocation.clone(), pod: pod.clone() });
+        claim.in_flight =
+            Some(InFlight { allocation: allocation.clone(), pod: pod.clone(), creates: write.creates.is_some() });
         true
     }
 
@@ -224,6 +266,9 @@ impl ClaimsNow<'_> {
         (pod, reads): (&Str, u64),
     ) -> bool {
         if let Some(made) = self.of(&written.key, NO_UID) {
+            if made.gone.as_ref() == Some(&written.uid) {
+                return self.0.remove(&written.key).is_some();
+            }
             made.seen = Arc::new(ResourceClaim { uid: written.uid.clone(), ..ResourceClaim::clone(&made.seen) });
             made.unseen = Some(reads);
         }
@@ -348,6 +393,19 @@ impl Ledger {
                 None => claims.end(write, uid),
             });
         }
+    }
+
+    /// The claims that this process has made for extended resources of pods which wait, and which no profile serves; each with its pod, in
+    /// the order of their names. Those that are still being written are left out. O(such claims).
+    pub fn abandoned_claims(&self) -> Vec<(ClaimKey, Arc<Pod>)> {
+        let DeviceTable { claims, extended, .. } = &self.devices;
+        let abandoned = |key: &ClaimKey| {
+            let claim = claims.get(key).filter(|claim| claim.is_ours && !claim.is_being_made())?;
+            Some((key.clone(), self.unserved(claim.extends()?)?.clone()))
+        };
+        let mut all: Vec<_> = extended.all().filter_map(abandoned).collect();
+        all.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        all
     }
 
     /// A whole read of all claims begins.

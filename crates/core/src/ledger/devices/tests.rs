@@ -2,7 +2,7 @@ use super::*;
 use crate::device_testing::{allocated, claim, cluster, key, wanting};
 use crate::io::{ClaimsFailure, ClaimsOutcome, WrittenClaim};
 use crate::ledger::Change;
-use crate::model::{ClaimWrite, Pod};
+use crate::model::{ClaimWrite, ExtendedClaim, Pod};
 
 /// What `p` is given of the claim `c` on node `a`, brought into force.
 fn assumed(ledger: &mut Ledger, pod: &Pod) -> Arc<[ClaimWrite]> {
@@ -94,6 +94,87 @@ fn a_claim_made_anew_under_the_name_has_nothing_of_the_old_one() {
     assert!(!is_taken(&ledger));
     ledger.claims_written(&pod.uid, &writes, &written("8"));
     assert!(!is_taken(&ledger) && ledger.devices().claim(&key("c")).unwrap().reserved_for.is_empty());
+}
+
+/// What `p` is given by a claim that is made for its extended resources, brought into force; and the claim as it is seen with this uid.
+fn being_made(ledger: &mut Ledger, pod: &Pod) -> (Arc<[ClaimWrite]>, impl Fn(&str, &str) -> ResourceClaim + use<>) {
+    let result = allocated(claim("c", 1), "a", "0", &[]).allocation.expect("given").result.clone();
+    let made = ExtendedClaim { spec: (*claim("c", 1).spec).clone(), mappings: Vec::new() };
+    let extended = ExtendedPlan { claim: Arc::new(made), allocation: Arc::new(result) };
+    let writes = ledger.assume_claims(&ClaimPlan { claims: Vec::new(), extended: Some(extended) }, pod);
+    let (key, controller) = (writes[0].key.clone(), Some(pod.uid.clone()));
+    let seen = move |uid: &str, version: &str| ResourceClaim {
+        key: key.clone(),
+        uid: uid.into(),
+        resource_version: version.into(),
+        controller: controller.clone(),
+        is_extended: true,
+        ..claim("c", 1)
+    };
+    (writes, seen)
+}
+
+#[test]
+fn a_claim_that_is_gone_while_it_is_being_made_holds_its_devices_until_its_writer_has_ended() {
+    let made = |writes: &[ClaimWrite], uid: &str| {
+        let claim = WrittenClaim { key: writes[0].key.clone(), uid: uid.into(), resource_version: "9".into() };
+        ClaimsOutcome { written: vec![claim], failure: None }
+    };
+    for is_deletion_seen in [true, false] {
+        let (mut ledger, pod) = (cluster(), wanting("p", &[]));
+        let (writes, seen) = being_made(&mut ledger, &pod);
+        let identity = writes[0].key.to_string();
+        ledger.apply_resource_claim(seen("one", "2"));
+        if is_deletion_seen {
+            ledger.delete_resource_claim(&identity);
+            assert!(is_taken(&ledger), "it may be made once more");
+        }
+        ledger.apply_resource_claim(seen("two", "5"));
+        assert!(is_taken(&ledger));
+        ledger.claims_written(&pod.uid, &writes, &made(&writes, "two"));
+        assert!(is_taken(&ledger) && !ledger.devices().is_in_flight(&writes[0].key));
+        ledger.delete_resource_claim(&identity);
+        assert!(!is_taken(&ledger));
+    }
+    // Its writer has made one claim, and that is gone; or none.
+    for has_made_one in [true, false] {
+        let (mut ledger, pod) = (cluster(), wanting("p", &[]));
+        let (writes, seen) = being_made(&mut ledger, &pod);
+        ledger.apply_resource_claim(seen("one", "2"));
+        ledger.delete_resource_claim(&writes[0].key.to_string());
+        assert!(is_taken(&ledger));
+        let outcome = if has_made_one { made(&writes, "one") } else { refused() };
+        ledger.claims_written(&pod.uid, &writes, &outcome);
+        assert!(!is_taken(&ledger) && ledger.devices().claim(&writes[0].key).is_none());
+    }
+}
+
+#[test]
+fn a_claim_that_was_made_here_for_a_pod_that_nobody_serves_is_abandoned_once_it_is_written() {
+    let (mut ledger, pod) = (cluster(), wanting("p", &[]));
+    ledger.apply_pod(pod.clone());
+    let (writes, seen) = being_made(&mut ledger, &pod);
+    ledger.apply_resource_claim(seen("one", "2"));
+    // Another scheduler has made one for its own pod.
+    let foreign = wanting("q", &[]);
+    ledger.apply_pod(foreign.clone());
+    ledger.apply_resource_claim(ResourceClaim {
+        key: key("theirs"),
+        controller: Some(foreign.uid),
+        ..seen("two", "3")
+    });
+    let abandoned = |ledger: &Ledger| -> Vec<ClaimKey> {
+        ledger.abandoned_claims().into_iter().map(|(key, of)| (of.uid == pod.uid).then_some(key).unwrap()).collect()
+    };
+    assert_eq!(abandoned(&ledger), [], "it is being written");
+    let claim = WrittenClaim { key: writes[0].key.clone(), uid: "one".into(), resource_version: "9".into() };
+    ledger.claims_written(&pod.uid, &writes, &ClaimsOutcome { written: vec![claim], failure: None });
+    assert_eq!(abandoned(&ledger), [writes[0].key.clone()]);
+    ledger.set_own_schedulers(vec![pod.scheduler_name.clone()]);
+    assert_eq!(abandoned(&ledger), []);
+    ledger.set_own_schedulers(Vec::new());
+    ledger.delete_pod(&pod.uid);
+    assert_eq!(abandoned(&ledger), [], "it goes with its pod");
 }
 
 #[test]

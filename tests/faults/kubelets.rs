@@ -1,13 +1,12 @@
 //! What the kubelets of all nodes do about pods that do not fit: kwok's nodes take everything.
 
 use std::collections::{HashMap, HashSet};
-use std::io::{BufRead, BufReader};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use berth_lab::{Api, ControlPlane, Patch};
+use berth_lab::{Api, ControlPlane, Patch, follow};
 use serde_json::{Value, json};
 
 use crate::objects::{milli, milli_of, pod_path};
@@ -59,38 +58,17 @@ impl Kubelets {
 
 fn admit_all(api: &Api, path: &str, room: &HashMap<String, u64>, shared: &Shared) {
     let mut admitted = Admitted::default();
-    while !shared.stop.load(Ordering::Relaxed) {
-        // Anew after each error: the server may have forgotten the version that was seen last.
-        if follow(api, path, room, shared, &mut admitted).is_none() {
-            thread::sleep(Duration::from_millis(50));
+    follow(api, path, &shared.stop, |event, pod| {
+        if event != "DELETED" {
+            admit(api, pod, room, shared, &mut admitted);
         }
-    }
+        Ok(())
+    });
     // A busy API server shows binds late: those that were not seen before the end are looked at now.
     let left = api.get(path).unwrap();
     for pod in left["items"].as_array().into_iter().flatten() {
         admit(api, pod, room, shared, &mut admitted);
     }
-}
-
-/// Looks at all pods, and then at each that changes; `None` once a call fails.
-fn follow(api: &Api, path: &str, room: &HashMap<String, u64>, shared: &Shared, admitted: &mut Admitted) -> Option<()> {
-    let listed = api.get(path).ok()?;
-    for pod in listed["items"].as_array().into_iter().flatten() {
-        admit(api, pod, room, shared, admitted);
-    }
-    let mut version = listed["metadata"]["resourceVersion"].as_str()?.to_owned();
-    while !shared.stop.load(Ordering::Relaxed) {
-        let query = format!("{path}?watch=1&timeoutSeconds=2&resourceVersion={version}");
-        for line in BufReader::new(api.stream(&query, "application/json").ok()?).lines() {
-            let event: Value = serde_json::from_str(&line.ok()?).ok()?;
-            let object = &event["object"];
-            object["metadata"]["resourceVersion"].as_str()?.clone_into(&mut version);
-            if event["type"] != "DELETED" {
-                admit(api, object, room, shared, admitted);
-            }
-        }
-    }
-    Some(())
 }
 
 fn admit(api: &Api, pod: &Value, room: &HashMap<String, u64>, shared: &Shared, admitted: &mut Admitted) {

@@ -1,17 +1,16 @@
 //! A driver of devices that exist only as objects: it publishes them, and plays the kubelets' part for pods with claims.
 
 use std::collections::HashSet;
-use std::io::{BufRead, BufReader};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 use anyhow::{Result, bail};
 use serde_json::{Value, json};
 
 use crate::api::{Api, Patch};
 use crate::control_plane::ControlPlane;
+use crate::follow::follow;
 use crate::parallel::for_each;
 
 const API: &str = "/apis/resource.k8s.io/v1";
@@ -100,45 +99,18 @@ impl ControlPlane {
         let (api, inner) = (self.api.clone(), shared.clone());
         let thread = thread::spawn(move || {
             let mut seen = HashSet::new();
-            while !inner.stop.load(Ordering::Relaxed) {
-                // The server may be away, or have forgotten the version that was seen last: all pods are listed anew.
-                if follow(&api, &inner, &mut seen).is_err() {
-                    thread::sleep(Duration::from_millis(200));
+            follow(&api, PODS, &inner.stop, |event, pod| match event {
+                "DELETED" => {
+                    seen.remove(text(&pod["metadata"]["uid"]));
+                    Ok(())
                 }
-            }
+                _ => admit(&api, &inner, pod, &mut seen),
+            });
         });
         let driver = Driver { api: self.api.clone(), name: name.to_owned(), devices, shared, thread: Some(thread) };
         for_each(nodes.len(), WIDTH, |i| driver.publish(&nodes[i]))?;
         Ok(driver)
     }
-}
-
-/// Looks at all pods that are bound, and then at each that comes to be, until the driver ends or a call fails.
-fn follow(api: &Api, shared: &Shared, seen: &mut HashSet<String>) -> Result<()> {
-    let listed = api.get(PODS)?;
-    for pod in listed["items"].as_array().into_iter().flatten() {
-        admit(api, shared, pod, seen)?;
-    }
-    let mut version = text(&listed["metadata"]["resourceVersion"]).to_owned();
-    // After an outage it may hold all pods of a test, and this function goes on for as long.
-    drop(listed);
-    while !shared.stop.load(Ordering::Relaxed) {
-        // Short, so that the end is noticed soon.
-        let path = format!("{PODS}&watch=true&timeoutSeconds=2&resourceVersion={version}");
-        for line in BufReader::new(api.stream(&path, "application/json")?).lines() {
-            let event: Value = serde_json::from_str(&line?)?;
-            let pod = &event["object"];
-            match event["type"].as_str() {
-                Some("ADDED" | "MODIFIED") => admit(api, shared, pod, seen)?,
-                Some("DELETED") => {
-                    seen.remove(text(&pod["metadata"]["uid"]));
-                }
-                _ => bail!("the watch of pods: {event}"),
-            }
-            text(&pod["metadata"]["resourceVersion"]).clone_into(&mut version);
-        }
-    }
-    Ok(())
 }
 
 /// Refuses a pod that lacks something. Each pod is looked at once, as a kubelet does before it starts it.

@@ -7,6 +7,7 @@
 //! authority       certificate authorities of the API server that a test replaces
 //! etcd            etcd's housekeeping: what is done when its quota is reached
 //! kubectl · api   the two ways in: what a user types, and raw JSON fast enough for 10,000 pods
+//! follow          every object of a kind, and each that changes
 //! nodes           machines that exist only as objects
 //! operator        the berth binary, run as the chart's Deployment says
 //! ports           for processes that must be told one before they start
@@ -33,6 +34,7 @@ pub mod demo;
 mod driver;
 mod etcd;
 mod extender;
+mod follow;
 mod kubectl;
 mod nodes;
 mod operator;
@@ -51,6 +53,7 @@ pub use control_plane::{ControlPlane, Durability, Options};
 pub use driver::Driver;
 pub use etcd::ETCD_QUOTA;
 pub use extender::{Extender, ExtenderOptions};
+pub use follow::follow;
 pub use kubectl::Outcome;
 pub use nodes::NodeSpec;
 pub use operator::{Operator, OperatorOptions};

@@ -1,6 +1,5 @@
 //! A provisioner as a CSI driver's would be: it makes the volume of each claim that asks it for one.
 
-use std::io::{BufRead, BufReader};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -10,9 +9,9 @@ use serde_json::{Value, json};
 
 use crate::api::Api;
 use crate::control_plane::ControlPlane;
+use crate::follow::follow;
 
-/// Every claim there is, then what happens to them; short, so that the end is noticed soon.
-const CLAIMS: &str = "/api/v1/persistentvolumeclaims?watch=true&timeoutSeconds=2";
+const CLAIMS: &str = "/api/v1/persistentvolumeclaims";
 
 /// A running provisioner. Dropping it ends it; what it has made stays.
 #[derive(Debug)]
@@ -38,29 +37,13 @@ impl ControlPlane {
         let stop = Arc::new(AtomicBool::new(false));
         let (api, name, over) = (self.api.clone(), name.to_owned(), stop.clone());
         let thread = std::thread::spawn(move || {
-            while !over.load(Ordering::Relaxed) {
-                // A call that fails is made again: the server may be busy, or gone with the test.
-                if follow(&api, &name, &over).is_err() {
-                    std::thread::sleep(std::time::Duration::from_millis(200));
-                }
-            }
+            follow(&api, CLAIMS, &over, |event, claim| match event {
+                "DELETED" => Ok(()),
+                _ => provision(&api, &name, claim),
+            });
         });
         Provisioner { stop, thread: Some(thread) }
     }
-}
-
-/// One watch call.
-fn follow(api: &Api, name: &str, over: &AtomicBool) -> Result<()> {
-    for line in BufReader::new(api.stream(CLAIMS, "application/json")?).lines() {
-        if over.load(Ordering::Relaxed) {
-            break;
-        }
-        let event: Value = serde_json::from_str(&line?)?;
-        if matches!(event["type"].as_str(), Some("ADDED" | "MODIFIED")) {
-            provision(api, name, &event["object"])?;
-        }
-    }
-    Ok(())
 }
 
 /// Makes the claim's volume, if it is for this provisioner to make and not there yet.

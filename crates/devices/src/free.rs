@@ -15,6 +15,30 @@ pub struct Free {
     counters: Vec<Vec<Quantity>>,
 }
 
+/// Some of the first 64 devices of a node, each of them whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct WholeDevices(u64);
+
+impl WholeDevices {
+    /// Those that a pod gets; `None` where it gets shares, or devices with higher numbers.
+    pub fn of(node: &NodeDevices, allocations: &[AllocationResult]) -> Option<Self> {
+        let mut all = 0;
+        for (index, result) in allocations.iter().flat_map(|allocation| node.taken_by(allocation)) {
+            all |= 1_u64.checked_shl(index as u32).filter(|_| result.share_id.is_none())?;
+        }
+        Some(Self(all))
+    }
+
+    fn numbers(self) -> impl Iterator<Item = usize> {
+        let mut left = self.0;
+        std::iter::from_fn(move || {
+            let number = left.trailing_zeros();
+            left &= left.checked_sub(1)?;
+            Some(number as usize)
+        })
+    }
+}
+
 /// What a request could have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usable {
@@ -55,35 +79,45 @@ impl Free {
 
     /// Takes what a pod gets.
     pub fn take(&mut self, node: &NodeDevices, allocation: &AllocationResult) {
-        for result in allocation.results.iter().filter(|result| !result.admin_access) {
-            let is_it = |own: &OwnDevice| {
-                let id = &node.pools.get(own.pool).id;
-                *own.device().name == *result.device && id.pool == result.pool && id.driver == result.driver
-            };
-            if let Some(index) = node.devices.iter().position(is_it) {
-                self.take_one(node, index, result);
+        for (index, result) in node.taken_by(allocation) {
+            if result.share_id.is_some() {
+                self.take_share(node, index, result);
+            } else {
+                self.take_whole(node, index);
             }
         }
     }
 
-    fn take_one(&mut self, node: &NodeDevices, index: usize, result: &DeviceResult) {
-        let (own, state) = (&node.devices[index], &mut self.devices[index]);
-        let was_paid_for = state.is_shared;
-        if result.share_id.is_some() {
-            state.is_shared = true;
-            let capacity = &own.device().capacity;
-            state.consumed.resize(capacity.len(), Quantity::ZERO);
-            for (consumed, (name, _)) in state.consumed.iter_mut().zip(capacity) {
-                *consumed += named(&result.consumed_capacity, name).copied().unwrap_or_default();
-            }
-        } else {
-            state.is_dedicated = true;
+    /// Takes the devices of these numbers, nobody else's from now on.
+    pub fn take_all_of(&mut self, node: &NodeDevices, devices: WholeDevices) {
+        devices.numbers().for_each(|index| self.take_whole(node, index));
+    }
+
+    fn take_whole(&mut self, node: &NodeDevices, index: usize) {
+        let state = &mut self.devices[index];
+        state.is_dedicated = true;
+        if !state.is_shared {
+            self.pay(node, index);
         }
-        if !was_paid_for {
-            let left = &mut self.counters[own.pool as usize];
-            for (counter, amount) in node.pools.get(own.pool).counters().parts(own.in_pool) {
-                left[*counter as usize] = left[*counter as usize] - *amount;
-            }
+    }
+
+    fn take_share(&mut self, node: &NodeDevices, index: usize, result: &DeviceResult) {
+        let (state, capacity) = (&mut self.devices[index], &node.devices[index].device().capacity);
+        state.consumed.resize(capacity.len(), Quantity::ZERO);
+        for (consumed, (name, _)) in state.consumed.iter_mut().zip(capacity) {
+            *consumed += named(&result.consumed_capacity, name).copied().unwrap_or_default();
+        }
+        if !std::mem::replace(&mut state.is_shared, true) {
+            self.pay(node, index);
+        }
+    }
+
+    /// From the counters.
+    fn pay(&mut self, node: &NodeDevices, index: usize) {
+        let own = &node.devices[index];
+        let left = &mut self.counters[own.pool as usize];
+        for (counter, amount) in node.pools.get(own.pool).counters().parts(own.in_pool) {
+            left[*counter as usize] = left[*counter as usize] - *amount;
         }
     }
 
@@ -231,7 +265,13 @@ mod tests {
         assert_eq!(free.units(&node).collect::<Vec<_>>(), [1.0, 0.5]);
         assert_eq!(usable(&free, &node, &much).0, 0);
         assert_eq!(usable(&free, &node, &wish(&node, &asking("40Gi"))).0, 1);
-        free.take(&node, &whole("a"));
+        let got = [whole("a")];
+        let devices = WholeDevices::of(&node, &got).expect("it is no share");
+        assert_eq!(WholeDevices::of(&node, &[share("s", "2", "1Gi")]), None);
+        let mut alike = free.clone();
+        free.take(&node, &got[0]);
+        alike.take_all_of(&node, devices);
+        assert_eq!(format!("{free:?}"), format!("{alike:?}"));
         assert_eq!(free.units(&node).collect::<Vec<_>>(), [0.0, 0.5]);
         assert_eq!(usable(&free, &node, &any), (0, vec![]), "who names no amount wants all of it");
     }

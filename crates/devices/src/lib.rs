@@ -58,7 +58,7 @@ mod incremental_tests;
 mod testing;
 
 pub use allocator::Allocator;
-pub use free::{Free, Usable};
+pub use free::{Free, Usable, WholeDevices};
 pub use node_devices::{NodeDevices, Selected, Wish};
 pub use outcome::Outcome;
 pub use pool::{Pool, PoolState};

@@ -2,7 +2,7 @@
 //! in [`Free`](crate::free::Free).
 
 use crate::candidates::EVALUATION;
-use crate::model::{Device, DeviceClass, RequestDetails, ResourceSlice, Str};
+use crate::model::{AllocationResult, Device, DeviceClass, DeviceResult, RequestDetails, ResourceSlice, Str};
 use crate::node_selector::Node;
 use crate::pools::Pools;
 use crate::select::{PublishedDevice, Select};
@@ -122,6 +122,20 @@ impl NodeDevices {
     /// The driver of each unit.
     pub fn drivers(&self) -> impl Iterator<Item = &Str> {
         self.units.iter().map(|unit| &unit.driver)
+    }
+
+    /// The devices that an allocation takes, by their numbers. Devices of other nodes are left out.
+    pub(crate) fn taken_by<'a>(
+        &'a self,
+        allocation: &'a AllocationResult,
+    ) -> impl Iterator<Item = (usize, &'a DeviceResult)> {
+        allocation.results.iter().filter(|result| !result.admin_access).filter_map(|result| {
+            let is_it = |own: &OwnDevice| {
+                let id = &self.pools.get(own.pool).id;
+                *own.device().name == *result.device && id.pool == result.pool && id.driver == result.driver
+            };
+            Some((self.devices.iter().position(is_it)?, result))
+        })
     }
 
     pub(crate) fn units(&self) -> &[Unit] {

@@ -2,8 +2,9 @@
 
 use crate::model::{PoolId, ResourceSlice, Str};
 use crate::pool::Pool;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
+use std::hash::BuildHasher;
 use std::sync::{Arc, OnceLock};
 
 /// The slices of one pool.
@@ -11,6 +12,8 @@ use std::sync::{Arc, OnceLock};
 pub(crate) struct Published {
     /// Of all generations, sorted by name.
     slices: Vec<Arc<ResourceSlice>>,
+    /// By slice, hashes of the names of its devices: texts lie all over memory.
+    names: Vec<Box<[u32]>>,
     /// The pool as every node sees it that sees all slices of the newest generation: the same for all of them.
     whole: OnceLock<Arc<Pool>>,
 }
@@ -23,6 +26,18 @@ impl Published {
     pub(crate) const fn whole(&self) -> &OnceLock<Arc<Pool>> {
         &self.whole
     }
+
+    /// Whether it is certain that no two devices of the generation have one name. Rarely false where they have not. O(devices).
+    pub(crate) fn have_different_names(&self, generation: i64) -> bool {
+        let own = || self.slices.iter().zip(&self.names).filter(|(slice, _)| slice.generation == generation);
+        let count = own().map(|(_, names)| names.len()).sum();
+        let mut seen = FxHashSet::with_capacity_and_hasher(count, FxBuildHasher);
+        own().flat_map(|(_, names)| names).all(|name| seen.insert(*name))
+    }
+}
+
+fn hashes_of_names(slice: &ResourceSlice) -> Box<[u32]> {
+    slice.devices.iter().map(|device| FxBuildHasher.hash_one(&*device.name) as u32).collect()
 }
 
 /// Pools, and how many of their slices there are.
@@ -116,6 +131,7 @@ impl Slices {
         self.pool_of.insert(slice.name.clone(), slice.id.clone());
         let pool = self.pools.entry(slice.id.clone()).or_default();
         let at = pool.slices.partition_point(|other| other.name < slice.name);
+        pool.names.insert(at, hashes_of_names(&slice));
         pool.slices.insert(at, Arc::new(slice));
         pool.whole.take();
     }
@@ -126,6 +142,7 @@ impl Slices {
         let Some(pool) = self.pools.get_mut(&id) else { return false };
         let Ok(at) = pool.slices.binary_search_by(|slice| (*slice.name).cmp(name)) else { return false };
         let slice = pool.slices.remove(at);
+        pool.names.remove(at);
         pool.whole.take();
         if pool.slices.is_empty() {
             self.pools.remove(&id);
@@ -198,6 +215,9 @@ impl FromIterator<ResourceSlice> for Slices {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::node_selector::Node;
+    use crate::pool::PoolState;
+    use crate::pools::Pools;
     use crate::testing::slice;
 
     fn near(slices: &Slices, node: &str) -> Vec<String> {
@@ -226,5 +246,27 @@ mod tests {
         }
         assert!(slices.pools.is_empty() && slices.local.is_empty() && slices.shared.is_empty());
         assert!(slices.pool_of.is_empty());
+    }
+
+    #[test]
+    fn a_name_that_two_slices_of_a_generation_have_makes_their_pool_invalid() {
+        let two = |slice: ResourceSlice| ResourceSlice { resource_slice_count: 2, ..slice };
+        let mut slices: Slices = [
+            two(slice("s1", "d/p", Some("n1"), &["a", "b"])),
+            two(slice("s2", "d/p", Some("n1"), &["c", "a"])),
+            ResourceSlice { generation: 0, ..slice("s3", "d/p", Some("n1"), &["b"]) },
+        ]
+        .into_iter()
+        .collect();
+        let state = |slices: &Slices| {
+            let labels = BTreeMap::<Str, Str>::new();
+            let pools = Pools::for_node(slices, &Node { name: "n1", labels: &labels }).unwrap();
+            pools.get(0).state.clone()
+        };
+        assert_eq!(state(&slices), PoolState::Invalid("duplicate device name a".into()));
+        slices.apply(two(slice("s2", "d/p", Some("n1"), &["c", "d"])));
+        assert_eq!(state(&slices), PoolState::Usable);
+        slices.apply(two(slice("s1", "d/p", Some("n1"), &["d"])));
+        assert_eq!(state(&slices), PoolState::Invalid("duplicate device name d".into()));
     }
 }

@@ -20,6 +20,7 @@ mod tests;
 pub use claims::{ClaimPlan, ExtendedPlan};
 pub use classes::DeviceClasses;
 pub use contested::ContestedDevice;
+pub(crate) use offers::FollowedOffers;
 
 use super::{Change, Ledger, NodeId, NodeTable, parts};
 use crate::ledger::keyed::{HashKey, KeyedMap};
@@ -90,6 +91,16 @@ impl DeviceTable {
     /// Moves whenever something changes of what claims may get on the node: slices, classes, and what others hold.
     pub fn version_on(&self, node: NodeId) -> u64 {
         self.offers.on(node)
+    }
+
+    /// How far changes of [`Self::version_on`] have come.
+    pub(crate) const fn offers_now(&self) -> FollowedOffers {
+        self.offers.now()
+    }
+
+    /// The rows on which it has moved since; `None` where that may be all of them.
+    pub(crate) fn offers_since(&self, followed: FollowedOffers) -> Option<impl Iterator<Item = NodeId>> {
+        self.offers.since(followed)
     }
 
     /// The claim that was made for the extended resources of the pod with this uid. While the pod is not bound, it is of an attempt that

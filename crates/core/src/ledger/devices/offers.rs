@@ -1,3 +1,4 @@
+use crate::ledger::touched::TouchedRows;
 use crate::ledger::{NodeId, NodeTable};
 use crate::model::Str;
 use berth_devices::Slices;
@@ -13,6 +14,14 @@ pub(super) struct Offers {
     /// By node, of pools that are for it alone.
     on_node: Vec<u64>,
     everywhere: u64,
+    touched: TouchedRows,
+}
+
+/// Up to which change of offers somebody has followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct FollowedOffers {
+    everywhere: u64,
+    touched: u64,
 }
 
 /// Slices of a pool whose nodes are told apart. Each slice that comes is looked at with all others of its pool; drivers publish some for
@@ -22,6 +31,14 @@ const SLICES_FOLLOWED: usize = 128;
 impl Offers {
     pub(super) fn on(&self, node: NodeId) -> u64 {
         self.on_node.get(node.index()).map_or(self.everywhere, |version| self.everywhere.max(*version))
+    }
+
+    pub(super) const fn now(&self) -> FollowedOffers {
+        FollowedOffers { everywhere: self.everywhere, touched: self.touched.count() }
+    }
+
+    pub(super) fn since(&self, followed: FollowedOffers) -> Option<impl Iterator<Item = NodeId>> {
+        self.touched.since(followed.touched).filter(|_| self.everywhere == followed.everywhere)
     }
 
     pub(super) const fn change_all(&mut self) {
@@ -60,10 +77,11 @@ impl Offers {
     }
 
     fn change_on(&mut self, node: Option<NodeId>) {
-        let Some(index) = node.map(NodeId::index) else { return };
-        if self.on_node.len() <= index {
-            self.on_node.resize(index + 1, 0);
+        let Some(node) = node else { return };
+        if self.on_node.len() <= node.index() {
+            self.on_node.resize(node.index() + 1, 0);
         }
-        self.on_node[index] = self.version;
+        self.on_node[node.index()] = self.version;
+        self.touched.push(node);
     }
 }

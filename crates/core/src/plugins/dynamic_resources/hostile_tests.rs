@@ -97,11 +97,12 @@ fn what_took_long_to_find_is_not_searched_again() {
     let state = State::prepare(cx, &pod, &kept).unwrap().unwrap();
     while state.judge(cx, proposal.node, &mut Work::of_one_hold()) == Err(Stop::Unfinished) {}
     for _ in 0..2 {
-        let mut solution = kept.borrow_mut().take_solution(&ledger, proposal.node, 0).unwrap();
+        let asked = super::Asked::now(&ledger, proposal.node, 0);
+        let mut solution = kept.borrow_mut().take_solution(asked).unwrap();
         let mut steps = 0;
-        let outcome = state.allocate(cx, proposal.node, 0, &mut solution, &mut super::NoShares, &mut steps);
+        let outcome = state.allocate(cx, asked, &mut solution, &mut super::NoShares, &mut steps);
         assert!(matches!(outcome, berth_devices::Outcome::Allocated(_)), "{outcome:?}");
-        kept.borrow_mut().keep_solution(proposal.node, solution);
+        kept.borrow_mut().keep_solution(asked, solution);
         let plan = state.plan(cx, &pod, proposal.node).unwrap();
         assert_eq!(format!("{:?}", plan.claims), format!("{:?}", proposal.claims.claims));
     }

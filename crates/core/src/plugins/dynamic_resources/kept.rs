@@ -59,18 +59,18 @@ struct Row {
     solution: Option<Box<Progress>>,
 }
 
-/// What an answer of a row is for.
+/// What is asked of a row as it is now, and what an answer of it is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Asked {
-    node: NodeId,
+pub(super) struct Asked {
+    pub(super) node: NodeId,
     /// Of the devices of the node.
     version: u64,
-    /// What it was asked of the pod's extended resources.
-    extended: u64,
+    /// Which of the pod's extended resources devices are to provide: see [`Wants`](super::extended::Wants).
+    pub(super) extended: u64,
 }
 
 impl Asked {
-    fn now(ledger: &Ledger, node: NodeId, extended: u64) -> Self {
+    pub(super) fn now(ledger: &Ledger, node: NodeId, extended: u64) -> Self {
         Self { node, version: ledger.devices().version_on(node), extended }
     }
 }
@@ -202,63 +202,52 @@ impl Kept {
     }
 
     /// What was found on the row, unless its devices have changed since.
-    pub(super) fn found(&self, ledger: &Ledger, node: NodeId, extended: u64) -> Option<&Found> {
-        Some(&self.row(ledger, node, extended)?.found)
+    pub(super) fn found(&self, asked: Asked) -> Option<&Found> {
+        Some(&self.row(asked)?.found)
     }
 
     /// The devices that were found on the row, if it took long to find them.
-    pub(super) fn take_solution(&mut self, ledger: &Ledger, node: NodeId, extended: u64) -> Option<Box<Progress>> {
-        self.row(ledger, node, extended)?;
-        self.questions.first_mut()?.rows[node.index()].as_mut()?.solution.take()
+    pub(super) fn take_solution(&mut self, asked: Asked) -> Option<Box<Progress>> {
+        self.row(asked)?;
+        self.questions.first_mut()?.rows[asked.node.index()].as_mut()?.solution.take()
     }
 
     /// Gives back what [`Self::take_solution`] took.
-    pub(super) fn keep_solution(&mut self, node: NodeId, solution: Box<Progress>) {
-        if let Some(Some(row)) = self.questions.first_mut().and_then(|known| known.rows.get_mut(node.index())) {
+    pub(super) fn keep_solution(&mut self, asked: Asked, solution: Box<Progress>) {
+        if let Some(Some(row)) = self.questions.first_mut().and_then(|known| known.rows.get_mut(asked.node.index())) {
             row.solution = Some(solution);
         }
     }
 
-    fn row(&self, ledger: &Ledger, node: NodeId, extended: u64) -> Option<&Row> {
-        let row = self.questions.first()?.row(node)?;
-        (row.of == Asked::now(ledger, node, extended)).then_some(row)
+    fn row(&self, asked: Asked) -> Option<&Row> {
+        self.questions.first()?.row(asked.node).filter(|row| row.of == asked)
     }
 
-    pub(super) fn keep(
-        &mut self,
-        ledger: &Ledger,
-        node: NodeId,
-        extended: u64,
-        found: Found,
-        solution: Option<Box<Progress>>,
-    ) {
+    pub(super) fn keep(&mut self, asked: Asked, found: Found, solution: Option<Box<Progress>>) {
         if let Some(known) = self.questions.first_mut() {
             known.has_failed |= found.failure.is_some();
             known.has_scores |= found.raw_score != 0;
-            if known.rows.len() <= node.index() {
-                known.rows.resize_with(node.index() + 1, || None);
+            let index = asked.node.index();
+            if known.rows.len() <= index {
+                known.rows.resize_with(index + 1, || None);
             }
             known.count_solution(solution.is_some());
-            known.rows[node.index()] = Some(Row { of: Asked::now(ledger, node, extended), found, solution });
+            known.rows[index] = Some(Row { of: asked, found, solution });
         }
     }
 
     /// The search on the row, as far as it has come; only the steps that it took, where the row's devices are others by now.
-    pub(super) fn take_unfinished(&mut self, ledger: &Ledger, node: NodeId, extended: u64) -> Search {
-        let of_node = |unfinished: &mut Unfinished| unfinished.of.node == node;
+    pub(super) fn take_unfinished(&mut self, asked: Asked) -> Search {
+        let of_node = |unfinished: &mut Unfinished| unfinished.of.node == asked.node;
         let unfinished = self.questions.first_mut().and_then(|known| known.unfinished.take_if(of_node));
         let Some(Unfinished { of, search }) = unfinished else { return Search::default() };
         // Where devices change all the time, it begins anew and ends all the same.
-        if of == Asked::now(ledger, node, extended) {
-            search
-        } else {
-            Search { steps: search.steps, ..Search::default() }
-        }
+        if of == asked { search } else { Search { steps: search.steps, ..Search::default() } }
     }
 
-    pub(super) fn keep_unfinished(&mut self, ledger: &Ledger, node: NodeId, extended: u64, search: Search) {
+    pub(super) fn keep_unfinished(&mut self, asked: Asked, search: Search) {
         if let Some(known) = self.questions.first_mut() {
-            known.unfinished = Some(Unfinished { of: Asked::now(ledger, node, extended), search });
+            known.unfinished = Some(Unfinished { of: asked, search });
         }
     }
 

@@ -35,7 +35,7 @@ use berth_devices::model::{AllocationResult, Request, ResourceClaim as ClaimSpec
 use berth_devices::node_selector::{Node, NodeLabels, NodeSelector};
 use berth_devices::{Allocator, Outcome, Progress, Select, ShareIds};
 use extended::{Extended, Wants};
-use kept::{Found, Kept};
+use kept::{Asked, Found, Kept};
 use resolve::resolve;
 use smallvec::SmallVec;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -114,62 +114,57 @@ impl<'t> State<'t> {
     /// Looks at the node unless it is known. Where `work` is used up, the next look goes on.
     pub(crate) fn judge(&self, cx: PluginContext<'_>, node: NodeId, work: &mut Work) -> Result<(), Stop> {
         let Wants::Of(wants) = self.wants(cx, node) else { return Ok(()) };
-        if self.kept.borrow().found(cx.ledger, node, wants).is_some() {
+        let asked = Asked::now(cx.ledger, node, wants);
+        if self.kept.borrow().found(asked).is_some() {
             return Ok(());
         }
         work.take(1)?;
-        let (found, _) = work.search_devices(|steps| self.look(cx, node, wants, steps));
+        let (found, _) = work.search_devices(|steps| self.look(cx, asked, steps));
         found.map(drop).ok_or(Stop::Unfinished)
     }
 
     fn found(&self, cx: PluginContext<'_>, node: NodeId) -> Found {
-        let wants = match self.wants(cx, node) {
-            Wants::Of(wants) => wants,
+        let asked = match self.wants(cx, node) {
+            Wants::Of(wants) => Asked::now(cx.ledger, node, wants),
             Wants::Refused(cause) => return Found::refused(cause),
         };
-        if let Some(found) = self.kept.borrow().found(cx.ledger, node, wants) {
+        if let Some(found) = self.kept.borrow().found(asked) {
             return found.clone();
         }
-        self.look(cx, node, wants, &mut { DEVICE_STEPS }).unwrap_or_else(|| timed_out(cx, node))
+        self.look(cx, asked, &mut { DEVICE_STEPS }).unwrap_or_else(|| timed_out(cx, node))
     }
 
     /// Looks at the node and keeps what is found; `None` where that is unknown after so many steps.
-    fn look(&self, cx: PluginContext<'_>, node: NodeId, wants: u64, steps: &mut u64) -> Option<Found> {
-        let unavailable = self.unavailable_on(cx, node);
+    fn look(&self, cx: PluginContext<'_>, asked: Asked, steps: &mut u64) -> Option<Found> {
+        let unavailable = self.unavailable_on(cx, asked.node);
         let elsewhere = || Found { unavailable, ..Found::refused(Cause::ClaimElsewhere) };
-        let (found, solution) = if self.open.is_empty() && wants == 0 {
+        let (found, solution) = if self.open.is_empty() && asked.extended == 0 {
             (if unavailable == 0 { Found::fits(0) } else { elsewhere() }, None)
         } else {
-            let (outcome, solution) = self.search(cx, node, wants, steps)?;
+            let (outcome, solution) = self.search(cx, asked, steps)?;
             let found = match outcome {
                 Outcome::Allocated(_) if unavailable != 0 => elsewhere(),
                 Outcome::Allocated(results) => Found::fits(self.raw_score(&results)),
                 Outcome::DoesNotFit => Found::refused(Cause::Devices),
                 Outcome::FailedOnNode(_) => Found::refused(Cause::InvalidPools),
                 Outcome::Error(text) | Outcome::Unsupported(text) => Found::failed(text),
-                Outcome::OutOfSteps => timed_out(cx, node),
+                Outcome::OutOfSteps => timed_out(cx, asked.node),
             };
             (found, solution)
         };
-        self.kept.borrow_mut().keep(cx.ledger, node, wants, found.clone(), solution);
+        self.kept.borrow_mut().keep(asked, found.clone(), solution);
         Some(found)
     }
 
     /// Searches for devices, or goes on with it; `None` where it is to go on after so many steps. What was found is returned as well if it
     /// took long.
-    fn search(
-        &self,
-        cx: PluginContext<'_>,
-        node: NodeId,
-        wants: u64,
-        steps: &mut u64,
-    ) -> Option<(Outcome, Option<Box<Progress>>)> {
-        let mut search = self.kept.borrow_mut().take_unfinished(cx.ledger, node, wants);
+    fn search(&self, cx: PluginContext<'_>, asked: Asked, steps: &mut u64) -> Option<(Outcome, Option<Box<Progress>>)> {
+        let mut search = self.kept.borrow_mut().take_unfinished(asked);
         let before = *steps;
-        let outcome = self.allocate(cx, node, wants, &mut search.progress, &mut NoShares, steps);
+        let outcome = self.allocate(cx, asked, &mut search.progress, &mut NoShares, steps);
         search.steps += before - *steps;
         if outcome == Outcome::OutOfSteps && search.steps < DEVICE_STEPS {
-            self.kept.borrow_mut().keep_unfinished(cx.ledger, node, wants, search);
+            self.kept.borrow_mut().keep_unfinished(asked, search);
             return None;
         }
         let solution = if search.steps > DEVICE_STEPS_REPEATED { search.progress.of_solution() } else { None };
@@ -194,21 +189,20 @@ impl<'t> State<'t> {
     fn allocate(
         &self,
         cx: PluginContext<'_>,
-        node: NodeId,
-        wants: u64,
+        asked: Asked,
         progress: &mut Progress,
         shares: &mut dyn ShareIds,
         steps: &mut u64,
     ) -> Outcome {
-        let made = self.made(wants);
+        let made = self.made(asked);
         let claims: SmallVec<[&ClaimSpec; 2]> =
             self.open.iter().copied().chain(made.as_ref().map(|one| &one.spec)).collect();
-        allocate(cx, node, &claims, progress, &mut self.kept.borrow_mut().selectors, shares, steps)
+        allocate(cx, asked.node, &claims, progress, &mut self.kept.borrow_mut().selectors, shares, steps)
     }
 
     /// The claim that is made for these of the extended resources.
-    fn made(&self, wants: u64) -> Option<Arc<ExtendedClaim>> {
-        self.extended.as_ref().filter(|_| wants != 0).map(|extended| extended.claim(wants))
+    fn made(&self, asked: Asked) -> Option<Arc<ExtendedClaim>> {
+        self.extended.as_ref().filter(|_| asked.extended != 0).map(|extended| extended.claim(asked.extended))
     }
 
     /// How good the alternatives are that were taken of prioritized lists.
@@ -224,16 +218,17 @@ impl<'t> State<'t> {
     /// What is decided for the claims on the node, which was just found to fit; `None` where it does not any more.
     pub(crate) fn plan(&self, cx: PluginContext<'_>, pod: &Pod, node: NodeId) -> Option<ClaimPlan> {
         let Wants::Of(wants) = self.wants(cx, node) else { return None };
-        let made = self.made(wants);
+        let asked = Asked::now(cx.ledger, node, wants);
+        let made = self.made(asked);
         let mut results = Vec::new();
         if !self.open.is_empty() || made.is_some() {
             let mut shares = Shares { pod, version: cx.ledger.version(), next: 0 };
-            let mut solution = self.kept.borrow_mut().take_solution(cx.ledger, node, wants);
+            let mut solution = self.kept.borrow_mut().take_solution(asked);
             let (mut new, mut steps) = (Progress::default(), DEVICE_STEPS);
             let progress = solution.as_deref_mut().unwrap_or(&mut new);
-            let outcome = self.allocate(cx, node, wants, progress, &mut shares, &mut steps);
+            let outcome = self.allocate(cx, asked, progress, &mut shares, &mut steps);
             if let Some(solution) = solution {
-                self.kept.borrow_mut().keep_solution(node, solution);
+                self.kept.borrow_mut().keep_solution(asked, solution);
             }
             let Outcome::Allocated(found) = outcome else { return None };
             results = found;

@@ -9,7 +9,11 @@ use std::sync::{Arc, Weak};
 /// The expressions that were asked, compiled, and what they said. Only to be faster: made from nothing they give the same answers.
 #[derive(Debug, Default)]
 pub(crate) struct Selectors {
-    selectors: FxHashMap<Str, Selector>,
+    selectors: Vec<Selector>,
+    /// By expression, its place.
+    places: FxHashMap<Str, usize>,
+    /// Those that were asked last, found by their addresses: a search asks a few of them of one device after the other.
+    recent: Vec<(Str, usize)>,
     /// What the answers take, in bytes.
     size: usize,
 }
@@ -17,8 +21,17 @@ pub(crate) struct Selectors {
 #[derive(Debug)]
 struct Selector {
     program: Result<Program, SelectError>,
-    /// By the slice's address.
-    answers: FxHashMap<usize, Answers>,
+    answers: BySlice,
+}
+
+/// What a selector said.
+#[derive(Debug, Default)]
+struct BySlice {
+    answers: Vec<Answers>,
+    /// By the slice's address, the place of its answers.
+    places: FxHashMap<usize, usize>,
+    /// The slice that was asked about last, and its place.
+    recent: Option<(usize, usize)>,
 }
 
 /// What a selector said of the devices of one slice.
@@ -37,28 +50,19 @@ const BYTES_PER_STEP: u64 = 64;
 /// What the answers of one slice take beside a byte for each device: their place, and what is left of a slice that is gone.
 const BYTES_OF_SLICE: usize = 64 + size_of::<ResourceSlice>();
 
+/// Expressions that are found by their addresses: those of a class and of a request, and of another such pair.
+const RECENT: usize = 4;
+
 impl Select for Selectors {
     fn selects(&mut self, expression: &Str, device: PublishedDevice<'_>, steps: &mut u64) -> Result<bool, SelectError> {
-        let length = expression.len() as u64;
-        *steps = steps.saturating_sub(length / BYTES_PER_STEP);
-        if self.selectors.len() >= SELECTORS_KEPT && !self.selectors.contains_key(expression) {
-            self.selectors.clear();
-            self.size = 0;
-        }
+        *steps = steps.saturating_sub(expression.len() as u64 / BYTES_PER_STEP);
         if self.size >= SELECTOR_ANSWERS_KEPT {
             self.forget_answers();
         }
-        let selector = self.selectors.entry(expression.clone()).or_insert_with(|| {
-            *steps = steps.saturating_sub(STEPS_PER_BYTE * length);
-            Selector::new(expression)
-        });
-        let program = selector.program.as_ref().map_err(Clone::clone)?;
-        let answers = selector.answers.entry(Arc::as_ptr(device.slice).addr()).or_insert_with(|| {
-            let answers = Answers::none(device.slice);
-            self.size += BYTES_OF_SLICE + answers.of_devices.len();
-            answers
-        });
-        let known = &mut answers.of_devices[device.in_slice as usize];
+        let place = self.place(expression, steps);
+        let Selector { program, answers } = &mut self.selectors[place];
+        let program = program.as_ref().map_err(Clone::clone)?;
+        let known = &mut answers.of(device.slice, &mut self.size).of_devices[device.in_slice as usize];
         if let Some(known) = known {
             return Ok(*known);
         }
@@ -69,18 +73,52 @@ impl Select for Selectors {
 }
 
 impl Selectors {
-    fn forget_answers(&mut self) {
-        #[allow(clippy::iter_over_hash_type, reason = "each is cleared")]
-        for selector in self.selectors.values_mut() {
-            selector.answers = FxHashMap::default();
+    fn place(&mut self, expression: &Str, steps: &mut u64) -> usize {
+        if let Some((_, place)) = self.recent.iter().find(|(known, _)| Arc::ptr_eq(known, expression)) {
+            return *place;
         }
+        if self.selectors.len() >= SELECTORS_KEPT && !self.places.contains_key(expression) {
+            *self = Self::default();
+        }
+        let place = *self.places.entry(expression.clone()).or_insert_with(|| {
+            *steps = steps.saturating_sub(STEPS_PER_BYTE * expression.len() as u64);
+            self.selectors.push(Selector::new(expression));
+            self.selectors.len() - 1
+        });
+        if self.recent.len() == RECENT {
+            self.recent.remove(0);
+        }
+        self.recent.push((expression.clone(), place));
+        place
+    }
+
+    fn forget_answers(&mut self) {
+        self.selectors.iter_mut().for_each(|selector| selector.answers = BySlice::default());
         self.size = 0;
     }
 }
 
 impl Selector {
     fn new(expression: &str) -> Self {
-        Self { program: Program::compile(expression).map_err(of_compiling), answers: FxHashMap::default() }
+        Self { program: Program::compile(expression).map_err(of_compiling), answers: BySlice::default() }
+    }
+}
+
+impl BySlice {
+    /// `size` becomes what all answers take.
+    fn of(&mut self, slice: &Arc<ResourceSlice>, size: &mut usize) -> &mut Answers {
+        let address = Arc::as_ptr(slice).addr();
+        let place = match self.recent {
+            Some((known, place)) if known == address => place,
+            _ => *self.places.entry(address).or_insert_with(|| {
+                let answers = Answers::none(slice);
+                *size += BYTES_OF_SLICE + answers.of_devices.len();
+                self.answers.push(answers);
+                self.answers.len() - 1
+            }),
+        };
+        self.recent = Some((address, place));
+        &mut self.answers[place]
     }
 }
 
@@ -114,7 +152,9 @@ fn of_evaluating(error: EvalError) -> SelectError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cycle::Rng;
     use crate::device_testing::devices_of;
+    use berth_devices::model::PoolId;
 
     /// What the selector says of the slice's first device, and what that took.
     fn ask(selectors: &mut Selectors, expression: &str, slice: &Arc<ResourceSlice>) -> (bool, u64) {
@@ -139,6 +179,31 @@ mod tests {
     }
 
     #[test]
+    fn whatever_was_asked_before_the_answer_is_that_of_a_first_question() {
+        let mut rng = Rng::seeded(1);
+        let texts = |i: u64| format!("device.driver == '{}'", i % 5);
+        let expressions: Vec<Str> = (0..9).map(|i| texts(i).into()).collect();
+        let driven_by = |i: usize| ResourceSlice {
+            id: PoolId { driver: i.to_string().into(), pool: "p".into() },
+            ..devices_of("a", &["0", "1"])
+        };
+        let mut slices: Vec<Arc<ResourceSlice>> = (0..5).map(driven_by).map(Arc::new).collect();
+        let mut kept = Selectors::default();
+        for _ in 0..5_000 {
+            let (expression, slice) = (&expressions[rng.below(9) as usize], rng.below(5) as usize);
+            match rng.below(20) {
+                0 => kept.size = SELECTOR_ANSWERS_KEPT,
+                1 => drop(ask(&mut kept, &format!("{} >= 0", rng.below(1_000)), &slices[slice])),
+                2 => slices[slice] = Arc::new(driven_by(rng.below(5) as usize)),
+                _ => {}
+            }
+            let device = PublishedDevice { slice: &slices[slice], in_slice: rng.below(2) as u32 };
+            let answer = kept.selects(expression, device, &mut 1_000_000);
+            assert_eq!(answer, Selectors::default().selects(expression, device, &mut 1_000_000));
+        }
+    }
+
+    #[test]
     fn selectors_and_answers_do_not_add_up() {
         let mut selectors = Selectors::default();
         let names: Vec<String> = (0..128).map(|name| name.to_string()).collect();
@@ -147,7 +212,7 @@ mod tests {
         for number in 0..20_000 {
             ask(&mut selectors, &format!("{} >= 0", number % 500), &Arc::new(slice.clone()));
             assert!(selectors.selectors.len() <= SELECTORS_KEPT);
-            let held: usize = selectors.selectors.values().map(|selector| selector.answers.len()).sum();
+            let held: usize = selectors.selectors.iter().map(|selector| selector.answers.answers.len()).sum();
             assert!(held * (BYTES_OF_SLICE + 128) <= SELECTOR_ANSWERS_KEPT + 1_000, "{held} after {number}");
         }
         let mut selectors = Selectors::default();

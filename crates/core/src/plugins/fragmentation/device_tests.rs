@@ -1,6 +1,7 @@
 use super::*;
 use crate::cycle::Rng;
 use crate::device_testing::{allocated, claim_of, class, devices_of, request, wanting};
+use crate::ledger::Ledger;
 use crate::limits::FRAGMENTATION_REQUESTS;
 use crate::model::{DeviceClass, ExtendedRequests, ResourceClaim};
 use crate::plugins::dynamic_resources::State;

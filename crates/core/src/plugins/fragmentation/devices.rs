@@ -33,9 +33,10 @@ struct Wanted {
 /// The devices that only the row's node can use.
 #[derive(Debug)]
 pub(super) struct Row {
-    /// Of the node that it is of.
-    epoch: u64,
+    made_of: MadeOf,
     pub(super) own: NodeDevices,
+    /// What of them is free.
+    pub(super) free: Free,
     /// By place of what is wanted. What came later was not asked yet.
     wishes: Vec<Wish>,
     /// Of what is asked next, and the steps that it took so far: after too many no more devices are selected.
@@ -43,6 +44,22 @@ pub(super) struct Row {
     steps: u64,
     /// By unit.
     pub(super) weights: SmallVec<[f64; 8]>,
+}
+
+/// What the devices of a row were found for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct MadeOf {
+    epoch: u64,
+    /// Of the labels of all nodes.
+    labels: u64,
+    offers: u64,
+}
+
+impl MadeOf {
+    fn now(ledger: &Ledger, node: NodeId) -> Self {
+        let (epoch, labels) = (ledger.nodes().epoch[node.index()], ledger.node_labels_version());
+        Self { epoch, labels, offers: ledger.devices().version_on(node) }
+    }
 }
 
 /// What claims ask for, what is alike taken together; sorted.
@@ -158,21 +175,16 @@ impl Devices {
         select: &mut dyn Select,
         work: &mut Work,
     ) -> Result<(), Stop> {
-        let nodes = ledger.nodes();
-        if self.rows.len() < nodes.rows() {
-            self.rows.resize_with(nodes.rows(), || None);
+        let now = MadeOf::now(ledger, node);
+        if self.rows.len() < ledger.nodes().rows() {
+            self.rows.resize_with(ledger.nodes().rows(), || None);
         }
-        let labels = LabelsOf(nodes.labels(node));
-        let at = Node { name: nodes.name(node), labels: &labels };
-        let pools = Pools::of_node_alone(ledger.devices().slices(), &at);
-        let (epoch, slot) = (nodes.epoch[node.index()], &mut self.rows[node.index()]);
-        let known = slot.take().filter(|row| row.epoch == epoch && row.own.is_of(&pools));
-        let row = slot.insert(known.unwrap_or_else(|| {
-            let own = NodeDevices::new(&at, pools);
-            work.spend(own.size());
-            let weights = own.drivers().map(|driver| self.weights.get(driver).copied().unwrap_or_default()).collect();
-            Box::new(Row { epoch, own, wishes: Vec::new(), selected: Selected::default(), steps: 0, weights })
-        }));
+        let before = self.rows[node.index()].take();
+        let row = match before {
+            Some(row) if row.made_of == now => row,
+            other => self.renewed(ledger, node, other.filter(|row| row.made_of.epoch == now.epoch), work),
+        };
+        let row = self.rows[node.index()].insert(row);
         for wanted in &self.wanted[row.wishes.len()..] {
             let wish = loop {
                 let Wanted { request, class } = wanted;
@@ -191,6 +203,25 @@ impl Devices {
             (row.selected, row.steps) = (Selected::default(), 0);
         }
         Ok(())
+    }
+
+    /// What is free there now, and where the slices are the same what was asked.
+    fn renewed(&self, ledger: &Ledger, node: NodeId, before: Option<Box<Row>>, work: &mut Work) -> Box<Row> {
+        let (nodes, table) = (ledger.nodes(), ledger.devices());
+        let labels = LabelsOf(nodes.labels(node));
+        let at = Node { name: nodes.name(node), labels: &labels };
+        let pools = Pools::of_node_alone(table.slices(), &at);
+        let made_of = MadeOf::now(ledger, node);
+        if let Some(mut row) = before.filter(|row| row.own.is_of(&pools)) {
+            row.free = Free::new(&row.own, table.allocated());
+            row.made_of = made_of;
+            return row;
+        }
+        let own = NodeDevices::new(&at, pools);
+        work.spend(own.size());
+        let weights = own.drivers().map(|driver| self.weights.get(driver).copied().unwrap_or_default()).collect();
+        let free = Free::new(&own, table.allocated());
+        Box::new(Row { made_of, own, free, wishes: Vec::new(), selected: Selected::default(), steps: 0, weights })
     }
 
     /// Marks the units that so many devices of what is wanted there could be of; says whether there are so many. What no device of the node

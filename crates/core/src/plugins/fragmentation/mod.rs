@@ -12,8 +12,10 @@
 //!  mix      which pods came lately
 //!  devices  the devices of rows, and which of them kinds of pods can use
 //!  row      what is left on a row, and what of it is stranded
+//!  by_row   what was found on rows, until they change
 //! ```
 
+mod by_row;
 #[cfg(test)]
 mod device_tests;
 mod devices;
@@ -25,13 +27,14 @@ mod tests;
 use super::context::{MAX_NODE_SCORE, Plugin, PluginContext, ResolvedPod, Stop, Work};
 use super::dynamic_resources::kept::Kept as KeptClaims;
 use super::dynamic_resources::open_claims;
-use crate::ledger::{Ledger, NodeId, NodeTable, ScalarId};
+use crate::ledger::{NodeId, NodeTable, ScalarId};
 use crate::limits::{FRAGMENTATION_ASKS_KEPT, FRAGMENTATION_KINDS, FRAGMENTATION_RESOURCES, FRAGMENTATION_ROWS_KEPT};
 use crate::model::{Pod, Requests, Str};
 use berth_devices::model::ResourceClaim as ClaimSpec;
+use by_row::ByRow;
 use devices::{Count, Devices, Requested, Requirement, any_of, are_too_many, requests_of};
 use mix::{Ask, Mix};
-use row::{Backed, Judge, Takes};
+use row::{Backed, Found, Judge, Takes};
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -46,6 +49,8 @@ pub(crate) struct Tables {
     resources: Vec<Resource>,
     kinds: Vec<Kind>,
     devices: Devices,
+    /// What is stranded on each row as it is.
+    stranded: ByRow<Option<f64>>,
     /// What was asked last comes first.
     kept: Vec<Kept>,
 }
@@ -90,16 +95,12 @@ struct Scalar {
     amount: i64,
 }
 
-/// By how much pods that ask for this make each row more fragmented; not a number where that is not known.
+/// What was found for pods that ask for this.
 #[derive(Debug)]
 struct Kept {
     ask: Ask,
     claims: Vec<Arc<ClaimSpec>>,
-    rows: Vec<f64>,
-    /// By row, the version of its devices; nothing in a cluster without devices.
-    versions: Vec<u64>,
-    /// How many changes of rows were followed: see [`NodeTable::touched_since`].
-    followed: u64,
+    rows: ByRow<Found>,
 }
 
 impl Tables {
@@ -135,31 +136,32 @@ impl Tables {
         }
         let requests = &pod.shape.row.requests;
         self.ask(requests, claims.borrow().open(), cx.ledger.nodes().rows());
-        let Self { resources, kinds, kept, devices, .. } = self;
+        let Self { resources, kinds, kept, devices, stranded, .. } = self;
         let Some(kept) = kept.first_mut() else { return Ok(false) };
-        kept.follow(cx.ledger, !devices.is_empty());
+        kept.rows.follow(cx.ledger);
+        stranded.follow(cx.ledger);
         let takes = takes(cx, requests, &kept.claims, resources);
         let mut known = claims.borrow_mut();
         let (mut least, mut most) = (f64::INFINITY, f64::NEG_INFINITY);
         for node in feasible {
-            let growth = &mut kept.rows[node.index()];
-            if growth.is_nan() {
+            let found = &mut kept.rows[*node];
+            if found.growth.is_nan() {
                 work.take(1)?;
                 if !devices.is_empty() {
                     devices.follow(cx.ledger, *node, &mut known.selectors, work)?;
                 }
                 let judge = Judge { cx, resources, kinds, devices };
                 work.spend(judge.cost(*node));
-                *growth = judge.growth(*node, &takes, &mut known.selectors, work);
+                judge.judge(*node, &takes, &mut stranded[*node], found, &mut known.selectors, work);
             }
-            least = least.min(*growth);
-            most = most.max(*growth);
+            least = least.min(found.growth);
+            most = most.max(found.growth);
         }
         if most - least < SAME {
             return Ok(false);
         }
         let scale = MAX_NODE_SCORE as f64 / (most - least);
-        out.extend(feasible.iter().map(|node| ((most - kept.rows[node.index()]) * scale).round() as i64));
+        out.extend(feasible.iter().map(|node| ((most - kept.rows[*node].growth) * scale).round() as i64));
         Ok(true)
     }
 
@@ -187,7 +189,7 @@ impl Tables {
             // Rows whose devices are others are seen by their versions.
             return Ok(());
         }
-        self.kept.clear();
+        self.forget(!is_same || before.classes != now.classes);
         self.resources = resources;
         self.devices.make_room();
         let mut kinds = Vec::new();
@@ -198,6 +200,17 @@ impl Tables {
         }
         self.kinds = kinds;
         Ok(())
+    }
+
+    /// What rows strand; where not only the mix is another, what pods take of their devices as well.
+    fn forget(&mut self, all: bool) {
+        self.stranded = ByRow::default();
+        if all {
+            self.kept.clear();
+        }
+        for found in self.kept.iter_mut().flat_map(|kept| kept.rows.rows_mut()) {
+            found.growth = f64::NAN;
+        }
     }
 
     /// Has what is kept for the pod's ask come first.
@@ -213,7 +226,7 @@ impl Tables {
             let [least, most] = FRAGMENTATION_ASKS_KEPT;
             let most = (FRAGMENTATION_ROWS_KEPT / rows.max(1)).clamp(least, most);
             self.kept.truncate(most - 1);
-            self.kept.insert(0, Kept { ask, claims, rows: Vec::new(), versions: Vec::new(), followed: 0 });
+            self.kept.insert(0, Kept { ask, claims, rows: ByRow::default() });
         }
     }
 }
@@ -275,27 +288,6 @@ impl Kept {
             Arc::ptr_eq(own, other) || (own.requests == other.requests && own.constraints == other.constraints)
         };
         self.claims.len() == claims.len() && self.claims.iter().zip(claims).all(asks_alike)
-    }
-
-    fn follow(&mut self, ledger: &Ledger, looks_at_devices: bool) {
-        let nodes = ledger.nodes();
-        let before = self.rows.len();
-        self.rows.resize(nodes.rows(), f64::NAN);
-        match nodes.touched_since(self.followed) {
-            Some(touched) if before > 0 => touched.for_each(|node| self.rows[node.index()] = f64::NAN),
-            _ => self.rows.fill(f64::NAN),
-        }
-        self.followed = nodes.touched();
-        if looks_at_devices {
-            self.versions.resize(nodes.rows(), 0);
-            for node in nodes.present_nodes() {
-                let (version, known) = (ledger.devices().version_on(node), &mut self.versions[node.index()]);
-                if *known != version {
-                    *known = version;
-                    self.rows[node.index()] = f64::NAN;
-                }
-            }
-        }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::model::Str;
 use crate::plugins::context::{PluginContext, Work};
 use crate::plugins::dynamic_resources::{NoShares, allocate, request_of};
 use berth_devices::model::{AllocationResult, DeviceRequest, ResourceClaim as ClaimSpec};
-use berth_devices::{Free, Outcome, Progress, Select};
+use berth_devices::{Free, Outcome, Progress, Select, WholeDevices};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -52,21 +52,45 @@ struct Left<'a> {
     devices: Option<(&'a Row, Free)>,
 }
 
+/// What was found on a row for what a pod takes.
+#[derive(Debug, Clone)]
+pub(super) struct Found {
+    /// By how much the pod makes the row more fragmented, less than 0 where it takes what was stranded; not a number while it is not known.
+    pub(super) growth: f64,
+    /// The devices that it takes, where they are known: they are the same for any mix.
+    takes: Option<WholeDevices>,
+}
+
+impl Default for Found {
+    fn default() -> Self {
+        Self { growth: f64::NAN, takes: None }
+    }
+}
+
 impl Judge<'_> {
-    /// What [`Self::growth`] takes beyond a unit of work, with devices that were followed.
+    /// What [`Self::judge`] takes beyond a unit of work, with devices that were followed.
     pub(super) fn cost(&self, node: NodeId) -> usize {
         let devices = self.devices.row(node).map_or(0, |row| row.own.size());
         let wanted: usize = self.kinds.iter().map(|kind| 1 + kind.devices.len() + kind.scalars.len()).sum();
         (wanted + wanted * devices) / COMPARISONS_PER_WORK
     }
 
-    /// By how much the pod makes the row more fragmented; less than 0 where it takes what was stranded.
-    pub(super) fn growth(&self, node: NodeId, takes: &Takes<'_>, select: &mut dyn Select, work: &mut Work) -> f64 {
+    /// Finds out by how much the pod makes the row more fragmented. `before` is what is stranded there without it, once that is known.
+    pub(super) fn judge(
+        &self,
+        node: NodeId,
+        takes: &Takes<'_>,
+        before: &mut Option<f64>,
+        found: &mut Found,
+        select: &mut dyn Select,
+        work: &mut Work,
+    ) {
         let mut left = self.left(node);
         if left.amounts.iter().all(|amount| *amount <= 0) && left.devices.is_none() {
-            return 0.0;
+            found.growth = 0.0;
+            return;
         }
-        let before = self.stranded(&left);
+        let before = *before.get_or_insert_with(|| self.stranded(&left));
         // Where a filter is off, a pod may ask for more than there is anywhere.
         left.cpu = left.cpu.saturating_sub(takes.cpu);
         left.memory = left.memory.saturating_sub(takes.memory);
@@ -74,18 +98,35 @@ impl Judge<'_> {
         for (amount, taken) in left.amounts.iter_mut().zip(&takes.amounts) {
             *amount = amount.saturating_sub(*taken);
         }
-        let made = takes.made(&left);
-        let claims: SmallVec<[&ClaimSpec; 2]> = takes.claims.iter().map(AsRef::as_ref).chain(made.as_ref()).collect();
-        if let Some((row, free)) = &mut left.devices {
-            for allocation in self.allocate(node, &claims, select, work) {
-                free.take(&row.own, &allocation);
-            }
+        if left.devices.is_some() {
+            self.take_devices(node, takes, &mut left, found, select, work);
         }
-        self.stranded(&left) - before
+        found.growth = self.stranded(&left) - before;
+    }
+
+    fn take_devices(
+        &self,
+        node: NodeId,
+        takes: &Takes<'_>,
+        left: &mut Left<'_>,
+        found: &mut Found,
+        select: &mut dyn Select,
+        work: &mut Work,
+    ) {
+        let made = if found.takes.is_none() { takes.made(left) } else { None };
+        let Some((row, free)) = &mut left.devices else { return };
+        if let Some(devices) = found.takes {
+            free.take_all_of(&row.own, devices);
+            return;
+        }
+        let claims: SmallVec<[&ClaimSpec; 2]> = takes.claims.iter().map(AsRef::as_ref).chain(made.as_ref()).collect();
+        let allocations = self.allocate(node, &claims, select, work);
+        found.takes = WholeDevices::of(&row.own, &allocations);
+        allocations.iter().for_each(|allocation| free.take(&row.own, allocation));
     }
 
     fn left(&self, node: NodeId) -> Left<'_> {
-        let (nodes, table, i) = (self.cx.ledger.nodes(), self.cx.ledger.devices(), node.index());
+        let (nodes, i) = (self.cx.ledger.nodes(), node.index());
         let left = |r: &Resource| nodes.scalar_allocatable(r.column, node) - nodes.scalar_used(r.column, node);
         Left {
             cpu: nodes.allocatable_cpu[i] - nodes.used_cpu[i],
@@ -93,7 +134,7 @@ impl Judge<'_> {
             pods: nodes.allocatable_pods[i] - nodes.used_pods[i],
             amounts: self.resources.iter().map(left).collect(),
             offers: self.resources.iter().map(|r| nodes.scalar_allocatable(r.column, node) > 0).collect(),
-            devices: self.devices.row(node).map(|row| (row, Free::new(&row.own, table.allocated()))),
+            devices: self.devices.row(node).map(|row| (row, row.free.clone())),
         }
     }
 

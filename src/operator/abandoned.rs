@@ -11,7 +11,7 @@
 use super::context::Context;
 use berth_cluster::managed_fields::is_nominated_by_us;
 use berth_core::model::{ClaimKey, Pod, Str};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -20,8 +20,11 @@ use tokio_util::sync::CancellationToken;
 /// under way.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// Pods that are read in one look, one after the other. Those whose nominations are not ours are read once.
+/// Pods that are read in one look, one after the other, and claims that are deleted. Pods whose nominations are not ours are read once.
 const READ: usize = 64;
+
+/// A claim that is still there is deleted again after so many looks.
+const LOOKS_BETWEEN: u32 = 30;
 
 /// Looks until `stop`.
 pub(super) async fn run(cx: Context, stop: CancellationToken) {
@@ -69,7 +72,8 @@ async fn look(cx: &Context, seen: &mut Seen) {
 struct Seen {
     /// By the uid of the pod.
     nominations: BTreeMap<Str, Nomination>,
-    claims: BTreeSet<ClaimKey>,
+    /// When it was sent that they be deleted, in looks before the last one.
+    claims: BTreeMap<ClaimKey, Option<u32>>,
 }
 
 #[derive(Debug)]
@@ -95,12 +99,20 @@ impl Seen {
         due
     }
 
-    /// The same for claims: those that the last look found, too.
-    fn due_claims(&mut self, mut found: Vec<(ClaimKey, Arc<Pod>)>) -> Vec<(ClaimKey, Arc<Pod>)> {
-        let now = found.iter().map(|(key, _)| key.clone()).collect();
-        let before = std::mem::replace(&mut self.claims, now);
-        found.retain(|(key, _)| before.contains(key));
-        found
+    /// The same for claims: those that the last look found, too, and that were not sent lately.
+    fn due_claims(&mut self, found: Vec<(ClaimKey, Arc<Pod>)>) -> Vec<(ClaimKey, Arc<Pod>)> {
+        let before = std::mem::take(&mut self.claims);
+        let mut due = Vec::new();
+        for (key, pod) in found {
+            let sent = before.get(&key).copied();
+            let looks = sent.flatten().map(|looks| looks + 1).filter(|looks| *looks < LOOKS_BETWEEN);
+            let is_due = sent.is_some() && looks.is_none() && due.len() < READ;
+            self.claims.insert(key.clone(), if is_due { Some(0) } else { looks });
+            if is_due {
+                due.push((key, pod));
+            }
+        }
+        due
     }
 
     /// Another scheduler nominated it.
@@ -140,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_is_deleted_when_two_looks_in_a_row_find_it() {
+    fn a_claim_is_deleted_when_two_looks_in_a_row_find_it_and_again_after_a_while() {
         let mut seen = Seen::default();
         let mut due = |names: &[&str]| {
             let key = |name: &&str| ClaimKey { namespace: "ns".into(), name: (*name).into() };
@@ -149,7 +161,13 @@ mod tests {
         };
         assert_eq!(due(&["a", "b"]), [""; 0]);
         assert_eq!(due(&["b", "c"]), ["b"]);
+        assert_eq!(due(&["b"]), [""; 0], "it was sent");
         assert_eq!(due(&["a"]), [""; 0]);
+        let sent = (0..2 * LOOKS_BETWEEN).filter(|_| due(&["a"]) == ["a"]).count();
+        assert_eq!(sent, 2);
+        let names: Vec<String> = (0..READ + 9).map(|i| i.to_string()).collect();
+        let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+        assert_eq!([due(&names).len(), due(&names).len(), due(&names).len()], [0, READ, 9]);
     }
 
     /// A profile that goes while nobody leads: the leader before had nominated `ours`, and the next one never served its name.

@@ -87,8 +87,8 @@ pub const FRAGMENTATION_WANTED: usize = 48;
 /// How long the score looks for devices that a pod would take on a node, in steps as above; beyond it the pod takes none.
 pub const FRAGMENTATION_DEVICE_STEPS: u64 = 16_384;
 
-/// Extended resources that the score counts, and rows of which it keeps what was found, over all kinds of pods that are scored: 16 bytes
-/// each, 2 MiB. At least so many kinds are kept, whatever the number of rows, and at most so many.
+/// Extended resources that the score counts, and rows of which it keeps what was found, over all kinds of pods that are scored: 24 bytes
+/// each, 3 MiB. At least so many kinds are kept, whatever the number of rows, and at most so many.
 pub const FRAGMENTATION_RESOURCES: usize = 16;
 pub const FRAGMENTATION_ROWS_KEPT: usize = 131_072;
 pub const FRAGMENTATION_ASKS_KEPT: [usize; 2] = [4, 96];

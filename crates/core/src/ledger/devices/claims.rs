@@ -106,6 +106,12 @@ impl Claim {
         self.seen.uid == object.uid || self.is_being_made() && is_made_for_it()
     }
 
+    /// Whether we have made it, and it was not seen yet, but only one of its name that was there before.
+    fn is_made_after(&self, object: &ResourceClaim) -> bool {
+        let is_another = self.unseen.is_some() && self.seen.uid != object.uid;
+        is_another && !is_as_new(&object.resource_version, &self.now().resource_version)
+    }
+
     /// Whether somebody may still make it, also if it was there before.
     fn is_being_made(&self) -> bool {
         *self.seen.uid == *NO_UID || self.in_flight.as_ref().is_some_and(|in_flight| in_flight.creates)
@@ -205,6 +211,9 @@ pub(in crate::ledger) struct ClaimsNow<'a>(&'a mut KeyedMap<ClaimKey, Claim>);
 impl ClaimsNow<'_> {
     /// Whether this changes what is known.
     pub(super) fn see(&mut self, object: ResourceClaim) -> bool {
+        if self.0.get(&object.key).is_some_and(|claim| claim.is_made_after(&object)) {
+            return false;
+        }
         let Some(claim) = self.0.get_mut(&object.key).filter(|claim| claim.is(&object)) else {
             self.0.insert(object.key.clone(), Claim::of(object));
             return true;
@@ -226,16 +235,23 @@ impl ClaimsNow<'_> {
 
     pub(super) fn delete(&mut self, key: &ClaimKey) -> bool {
         match self.0.get_mut(key) {
+            // What is gone was seen, and this was not.
+            Some(claim) if claim.unseen.is_some() => false,
             Some(claim) if claim.is_being_made() => {
                 let Claim { seen, in_flight, .. } = claim;
-                let made = unmade(key, seen.controller.clone(), seen.spec.clone());
+                let pod = in_flight.as_ref().map(|in_flight| in_flight.pod.clone()).or_else(|| seen.controller.clone());
+                let made = unmade(key, pod, seen.spec.clone());
                 let gone = Some(seen.uid.clone()).filter(|uid| **uid != *NO_UID);
                 *claim = Claim { in_flight: in_flight.take(), gone: gone.or(claim.gone.take()), ..Claim::made(made) };
                 true
             }
-            Some(_) => self.0.remove(key).is_some(),
+            Some(_) => self.remove(key),
             None => false,
         }
+    }
+
+    fn remove(&mut self, key: &ClaimKey) -> bool {
+        self.0.remove(key).is_some()
     }
 
     fn of(&mut self, key: &ClaimKey, uid: &str) -> Option<&mut Claim> {
@@ -265,12 +281,15 @@ impl ClaimsNow<'_> {
         allocation: Option<&Arc<AllocationResult>>,
         (pod, reads): (&Str, u64),
     ) -> bool {
-        if let Some(made) = self.of(&written.key, NO_UID) {
+        let is_new = |claim: &&mut Claim| claim.is_being_made() && claim.seen.uid != written.uid;
+        if let Some(made) = self.0.get_mut(&written.key).filter(is_new) {
             if made.gone.as_ref() == Some(&written.uid) {
-                return self.0.remove(&written.key).is_some();
+                return self.remove(&written.key);
             }
-            made.seen = Arc::new(ResourceClaim { uid: written.uid.clone(), ..ResourceClaim::clone(&made.seen) });
-            made.unseen = Some(reads);
+            // One that was made before it may still be seen.
+            let object = unmade(&written.key, Some(pod.clone()), made.seen.spec.clone());
+            let object = ResourceClaim { uid: written.uid.clone(), ..object };
+            *made = Claim { in_flight: made.in_flight.take(), unseen: Some(reads), ..Claim::made(object) };
         }
         let Some(claim) = self.of(&written.key, &written.uid) else { return false };
         claim.in_flight = claim.in_flight.take().filter(|in_flight| in_flight.pod != *pod);
@@ -396,7 +415,7 @@ impl Ledger {
     }
 
     /// The claims that this process has made for extended resources of pods which wait, and which no profile serves; each with its pod, in
-    /// the order of their names. Those that are still being written are left out. O(such claims).
+    /// the order of their names. Those that are still being written are left out. O(claims for extended resources).
     pub fn abandoned_claims(&self) -> Vec<(ClaimKey, Arc<Pod>)> {
         let DeviceTable { claims, extended, .. } = &self.devices;
         let abandoned = |key: &ClaimKey| {
@@ -421,7 +440,7 @@ impl Ledger {
         let mut gone: Vec<ClaimKey> = extended.all().filter(is_gone).cloned().collect();
         gone.sort_unstable();
         for key in gone {
-            self.change_claim(&key, |claims| claims.delete(&key));
+            self.change_claim(&key, |claims| claims.remove(&key));
         }
     }
 

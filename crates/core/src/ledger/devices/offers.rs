@@ -81,7 +81,8 @@ impl Offers {
         if self.on_node.len() <= node.index() {
             self.on_node.resize(node.index() + 1, 0);
         }
-        self.on_node[node.index()] = self.version;
-        self.touched.push(node);
+        if std::mem::replace(&mut self.on_node[node.index()], self.version) != self.version {
+            self.touched.push(node);
+        }
     }
 }

@@ -149,6 +149,37 @@ fn a_claim_that_is_gone_while_it_is_being_made_holds_its_devices_until_its_write
     }
 }
 
+/// Only the second of two claims of a name is known by its writer's answer; the watch, which is behind, shows what was before.
+#[test]
+fn what_is_seen_late_of_a_claim_that_was_made_before_frees_no_devices() {
+    let made = |writes: &[ClaimWrite]| {
+        let claim = WrittenClaim { key: writes[0].key.clone(), uid: "two".into(), resource_version: "9".into() };
+        ClaimsOutcome { written: vec![claim], failure: None }
+    };
+    for (is_first_seen_before, is_second_seen) in [(true, true), (true, false), (false, true), (false, false)] {
+        let (mut ledger, pod) = (cluster(), wanting("p", &[]));
+        let (writes, seen) = being_made(&mut ledger, &pod);
+        let identity = writes[0].key.to_string();
+        if is_first_seen_before {
+            ledger.apply_resource_claim(seen("one", "2"));
+        }
+        ledger.claims_written(&pod.uid, &writes, &made(&writes));
+        assert!(is_taken(&ledger) && !ledger.devices().is_in_flight(&writes[0].key));
+        ledger.apply_resource_claim(seen("one", "2"));
+        ledger.delete_resource_claim(&identity);
+        assert!(is_taken(&ledger));
+        if is_second_seen {
+            ledger.apply_resource_claim(seen("two", "5"));
+            assert!(is_taken(&ledger), "its allocation is to come");
+            ledger.delete_resource_claim(&identity);
+        } else {
+            ledger.begin_read_of_claims();
+            ledger.end_read_of_claims();
+        }
+        assert!(!is_taken(&ledger) && ledger.devices().claim(&writes[0].key).is_none());
+    }
+}
+
 #[test]
 fn a_claim_that_was_made_here_for_a_pod_that_nobody_serves_is_abandoned_once_it_is_written() {
     let (mut ledger, pod) = (cluster(), wanting("p", &[]));

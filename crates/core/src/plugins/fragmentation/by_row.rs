@@ -17,11 +17,13 @@ impl<T> Default for ByRow<T> {
 }
 
 impl<T: Clone + Default> ByRow<T> {
-    pub(super) fn follow(&mut self, ledger: &Ledger) {
+    /// Offers are followed where `looks_at_devices`; once it does, what was found without is to be forgotten.
+    pub(super) fn follow(&mut self, ledger: &Ledger, looks_at_devices: bool) {
         let (nodes, devices) = (ledger.nodes(), ledger.devices());
         let before = self.rows.len();
         self.rows.resize(nodes.rows(), T::default());
-        match (nodes.touched_since(self.followed), devices.offers_since(self.followed_offers)) {
+        let offers_followed = if looks_at_devices { self.followed_offers } else { devices.offers_now() };
+        match (nodes.touched_since(self.followed), devices.offers_since(offers_followed)) {
             (Some(rows), Some(offers)) if before > 0 => {
                 rows.chain(offers).for_each(|node| self.rows[node.index()] = T::default());
             }

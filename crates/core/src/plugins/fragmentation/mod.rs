@@ -138,8 +138,8 @@ impl Tables {
         self.ask(requests, claims.borrow().open(), cx.ledger.nodes().rows());
         let Self { resources, kinds, kept, devices, stranded, .. } = self;
         let Some(kept) = kept.first_mut() else { return Ok(false) };
-        kept.rows.follow(cx.ledger);
-        stranded.follow(cx.ledger);
+        kept.rows.follow(cx.ledger, !devices.is_empty());
+        stranded.follow(cx.ledger, !devices.is_empty());
         let takes = takes(cx, requests, &kept.claims, resources);
         let mut known = claims.borrow_mut();
         let (mut least, mut most) = (f64::INFINITY, f64::NEG_INFINITY);

@@ -120,9 +120,10 @@ impl Judge<'_> {
             return;
         }
         let claims: SmallVec<[&ClaimSpec; 2]> = takes.claims.iter().map(AsRef::as_ref).chain(made.as_ref()).collect();
+        // Where the search took too long it takes none, and the next one may come further.
         let allocations = self.allocate(node, &claims, select, work);
-        found.takes = WholeDevices::of(&row.own, &allocations);
-        allocations.iter().for_each(|allocation| free.take(&row.own, allocation));
+        found.takes = allocations.as_ref().and_then(|all| WholeDevices::of(&row.own, all));
+        allocations.iter().flatten().for_each(|allocation| free.take(&row.own, allocation));
     }
 
     fn left(&self, node: NodeId) -> Left<'_> {
@@ -138,21 +139,25 @@ impl Judge<'_> {
         }
     }
 
-    /// The devices that the claims get; none where they get none.
+    /// The devices that the claims get; none where they get none, and `None` where that is not known.
     fn allocate(
         &self,
         node: NodeId,
         claims: &[&ClaimSpec],
         select: &mut dyn Select,
         work: &mut Work,
-    ) -> Vec<AllocationResult> {
+    ) -> Option<Vec<AllocationResult>> {
         if claims.is_empty() {
-            return Vec::new();
+            return Some(Vec::new());
         }
         let (mut progress, mut steps) = (Progress::default(), FRAGMENTATION_DEVICE_STEPS);
         let outcome = allocate(self.cx, node, claims, &mut progress, select, &mut NoShares, &mut steps);
         work.spend_steps(FRAGMENTATION_DEVICE_STEPS - steps);
-        if let Outcome::Allocated(allocations) = outcome { allocations } else { Vec::new() }
+        match outcome {
+            Outcome::Allocated(allocations) => Some(allocations),
+            Outcome::OutOfSteps => None,
+            _ => Some(Vec::new()),
+        }
     }
 
     /// What is stranded for all kinds together, each by its share.

@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 /// The expressions that were asked, compiled, and what they said. Only to be faster: made from nothing they give the same answers.
 #[derive(Debug, Default)]
 pub(crate) struct Selectors {
-    selectors: Vec<Selector>,
+    all: Vec<Selector>,
     /// By expression, its place.
     places: FxHashMap<Str, usize>,
     /// Those that were asked last, found by their addresses: a search asks a few of them of one device after the other.
@@ -60,7 +60,7 @@ impl Select for Selectors {
             self.forget_answers();
         }
         let place = self.place(expression, steps);
-        let Selector { program, answers } = &mut self.selectors[place];
+        let Selector { program, answers } = &mut self.all[place];
         let program = program.as_ref().map_err(Clone::clone)?;
         let known = &mut answers.of(device.slice, &mut self.size).of_devices[device.in_slice as usize];
         if let Some(known) = known {
@@ -77,13 +77,13 @@ impl Selectors {
         if let Some((_, place)) = self.recent.iter().find(|(known, _)| Arc::ptr_eq(known, expression)) {
             return *place;
         }
-        if self.selectors.len() >= SELECTORS_KEPT && !self.places.contains_key(expression) {
+        if self.all.len() >= SELECTORS_KEPT && !self.places.contains_key(expression) {
             *self = Self::default();
         }
         let place = *self.places.entry(expression.clone()).or_insert_with(|| {
             *steps = steps.saturating_sub(STEPS_PER_BYTE * expression.len() as u64);
-            self.selectors.push(Selector::new(expression));
-            self.selectors.len() - 1
+            self.all.push(Selector::new(expression));
+            self.all.len() - 1
         });
         if self.recent.len() == RECENT {
             self.recent.remove(0);
@@ -93,7 +93,7 @@ impl Selectors {
     }
 
     fn forget_answers(&mut self) {
-        self.selectors.iter_mut().for_each(|selector| selector.answers = BySlice::default());
+        self.all.iter_mut().for_each(|selector| selector.answers = BySlice::default());
         self.size = 0;
     }
 }
@@ -211,8 +211,8 @@ mod tests {
         let slice = devices_of("a", &names);
         for number in 0..20_000 {
             ask(&mut selectors, &format!("{} >= 0", number % 500), &Arc::new(slice.clone()));
-            assert!(selectors.selectors.len() <= SELECTORS_KEPT);
-            let held: usize = selectors.selectors.iter().map(|selector| selector.answers.answers.len()).sum();
+            assert!(selectors.all.len() <= SELECTORS_KEPT);
+            let held: usize = selectors.all.iter().map(|selector| selector.answers.answers.len()).sum();
             assert!(held * (BYTES_OF_SLICE + 128) <= SELECTOR_ANSWERS_KEPT + 1_000, "{held} after {number}");
         }
         let mut selectors = Selectors::default();

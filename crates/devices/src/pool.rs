@@ -2,7 +2,7 @@
 
 use crate::counters::{Counters, Numbering};
 use crate::model::{Device, PoolId, ResourceSlice};
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxBuildHasher, FxHashSet};
 use std::sync::Arc;
 
 #[derive(Debug, Clone)]
@@ -36,17 +36,10 @@ impl Pool {
     }
 
     /// The pool of all of its `relevant` slices, sorted by name. The slices `elsewhere` are of the same generation and concern other nodes.
-    /// Names are compared unless it is known that they differ.
-    pub(crate) fn build(
-        id: PoolId,
-        relevant: &[Arc<ResourceSlice>],
-        elsewhere: &[Arc<ResourceSlice>],
-        names_differ: bool,
-    ) -> Self {
+    pub(crate) fn build(id: PoolId, relevant: &[Arc<ResourceSlice>], elsewhere: &[Arc<ResourceSlice>]) -> Self {
         let (with_counters, slices): (Vec<_>, Vec<_>) =
             relevant.iter().cloned().partition(|slice| !slice.shared_counters.is_empty());
-        let checked = if names_differ { Ok(()) } else { check_names(&slices) };
-        match checked.and_then(|()| count(&slices, &with_counters, elsewhere)) {
+        match check(&slices, &with_counters, elsewhere) {
             Ok(counters) => {
                 let has_conditions = |device: &Device| !device.binding_conditions.is_empty();
                 let has_binding_conditions = slices.iter().flat_map(|slice| &slice.devices).any(has_conditions);
@@ -76,22 +69,18 @@ impl Pool {
 }
 
 /// The error says why the pool is invalid.
-fn check_names(slices: &[Arc<ResourceSlice>]) -> Result<(), String> {
-    let mut names = FxHashSet::default();
+fn check(
+    slices: &[Arc<ResourceSlice>],
+    with_counters: &[Arc<ResourceSlice>],
+    elsewhere: &[Arc<ResourceSlice>],
+) -> Result<Counters, String> {
+    let count = slices.iter().map(|slice| slice.devices.len()).sum();
+    let mut names = FxHashSet::with_capacity_and_hasher(count, FxBuildHasher);
     for device in slices.iter().flat_map(|slice| &slice.devices) {
         if !names.insert(&*device.name) {
             return Err(format!("duplicate device name {}", device.name));
         }
     }
-    Ok(())
-}
-
-/// The error says why the pool is invalid.
-fn count(
-    slices: &[Arc<ResourceSlice>],
-    with_counters: &[Arc<ResourceSlice>],
-    elsewhere: &[Arc<ResourceSlice>],
-) -> Result<Counters, String> {
     let mut numbering = Numbering::default();
     for slice in with_counters {
         numbering.add_sets(slice)?;

@@ -86,29 +86,22 @@ fn seen_from(node: &Node<'_>, id: &PoolId, published: &Published) -> Result<Opti
     let newer = published.slices().iter().any(|slice| slice.generation > first.generation);
     let of_generation = || published.slices().iter().filter(|slice| slice.generation == first.generation);
     if !newer && of_generation().count() == relevant.len() {
-        let names_differ = || published.have_different_names(first.generation);
-        let whole = || Arc::new(gathered(id, &relevant, of_generation(), names_differ()));
-        return Ok(Some(published.whole().get_or_init(whole).clone()));
+        return Ok(Some(published.whole().get_or_init(|| Arc::new(gathered(id, &relevant, of_generation()))).clone()));
     }
     // Upstream looks for newer slices only where the count is not that of the pool.
     if newer && relevant.len() as i64 != first.resource_slice_count {
         return Ok(None);
     }
-    Ok(Some(Arc::new(gathered(id, &relevant, of_generation(), false))))
+    Ok(Some(Arc::new(gathered(id, &relevant, of_generation()))))
 }
 
 /// The pool of the slices that a node sees, `all` of the same generation at hand. Where slices disagree on how many there are, which no
 /// driver should publish, the first by name decides; upstream takes any (#141118).
-fn gathered<'a>(
-    id: &PoolId,
-    relevant: &Some8<'_>,
-    all: impl Iterator<Item = &'a Arc<ResourceSlice>>,
-    names_differ: bool,
-) -> Pool {
+fn gathered<'a>(id: &PoolId, relevant: &Some8<'_>, all: impl Iterator<Item = &'a Arc<ResourceSlice>>) -> Pool {
     let count = relevant.first().map_or(0, |first| first.resource_slice_count);
     let seen: Vec<_> = relevant.iter().map(|slice| Arc::clone(slice)).collect();
     if seen.len() as i64 == count {
-        return Pool::build(id.clone(), &seen, &[], names_differ);
+        return Pool::build(id.clone(), &seen, &[]);
     }
     let all: Vec<&Arc<ResourceSlice>> = all.collect();
     if all.len() as i64 != count {
@@ -116,7 +109,7 @@ fn gathered<'a>(
     }
     let is_elsewhere = |slice: &&Arc<ResourceSlice>| seen.binary_search_by(|own| own.name.cmp(&slice.name)).is_err();
     let elsewhere: Vec<_> = all.into_iter().filter(is_elsewhere).cloned().collect();
-    Pool::build(id.clone(), &seen, &elsewhere, names_differ)
+    Pool::build(id.clone(), &seen, &elsewhere)
 }
 
 fn is_relevant(slice: &ResourceSlice, node: &Node<'_>) -> Result<bool, String> {

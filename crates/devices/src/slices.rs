@@ -2,9 +2,8 @@
 
 use crate::model::{PoolId, ResourceSlice, Str};
 use crate::pool::Pool;
-use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
-use std::hash::BuildHasher;
 use std::sync::{Arc, OnceLock};
 
 /// The slices of one pool.
@@ -12,8 +11,6 @@ use std::sync::{Arc, OnceLock};
 pub(crate) struct Published {
     /// Of all generations, sorted by name.
     slices: Vec<Arc<ResourceSlice>>,
-    /// By slice, hashes of the names of its devices: texts lie all over memory.
-    names: Vec<Box<[u32]>>,
     /// The pool as every node sees it that sees all slices of the newest generation: the same for all of them.
     whole: OnceLock<Arc<Pool>>,
 }
@@ -26,18 +23,6 @@ impl Published {
     pub(crate) const fn whole(&self) -> &OnceLock<Arc<Pool>> {
         &self.whole
     }
-
-    /// Whether it is certain that no two devices of the generation have one name. Rarely false where they have not. O(devices).
-    pub(crate) fn have_different_names(&self, generation: i64) -> bool {
-        let own = || self.slices.iter().zip(&self.names).filter(|(slice, _)| slice.generation == generation);
-        let count = own().map(|(_, names)| names.len()).sum();
-        let mut seen = FxHashSet::with_capacity_and_hasher(count, FxBuildHasher);
-        own().flat_map(|(_, names)| names).all(|name| seen.insert(*name))
-    }
-}
-
-fn hashes_of_names(slice: &ResourceSlice) -> Box<[u32]> {
-    slice.devices.iter().map(|device| FxBuildHasher.hash_one(&*device.name) as u32).collect()
 }
 
 /// Pools, and how many of their slices there are.
@@ -131,7 +116,6 @@ impl Slices {
         self.pool_of.insert(slice.name.clone(), slice.id.clone());
         let pool = self.pools.entry(slice.id.clone()).or_default();
         let at = pool.slices.partition_point(|other| other.name < slice.name);
-        pool.names.insert(at, hashes_of_names(&slice));
         pool.slices.insert(at, Arc::new(slice));
         pool.whole.take();
     }
@@ -142,7 +126,6 @@ impl Slices {
         let Some(pool) = self.pools.get_mut(&id) else { return false };
         let Ok(at) = pool.slices.binary_search_by(|slice| (*slice.name).cmp(name)) else { return false };
         let slice = pool.slices.remove(at);
-        pool.names.remove(at);
         pool.whole.take();
         if pool.slices.is_empty() {
             self.pools.remove(&id);

@@ -182,7 +182,7 @@ impl Devices {
         let before = self.rows[node.index()].take();
         let row = match before {
             Some(row) if row.made_of == now => row,
-            other => self.renewed(ledger, node, other.filter(|row| row.made_of.epoch == now.epoch), work),
+            other => self.renewed(ledger, node, (other, now), work),
         };
         let row = self.rows[node.index()].insert(row);
         for wanted in &self.wanted[row.wishes.len()..] {
@@ -206,13 +206,19 @@ impl Devices {
     }
 
     /// What is free there now, and where the slices are the same what was asked.
-    fn renewed(&self, ledger: &Ledger, node: NodeId, before: Option<Box<Row>>, work: &mut Work) -> Box<Row> {
+    fn renewed(
+        &self,
+        ledger: &Ledger,
+        node: NodeId,
+        (before, made_of): (Option<Box<Row>>, MadeOf),
+        work: &mut Work,
+    ) -> Box<Row> {
         let (nodes, table) = (ledger.nodes(), ledger.devices());
         let labels = LabelsOf(nodes.labels(node));
         let at = Node { name: nodes.name(node), labels: &labels };
         let pools = Pools::of_node_alone(table.slices(), &at);
-        let made_of = MadeOf::now(ledger, node);
-        if let Some(mut row) = before.filter(|row| row.own.is_of(&pools)) {
+        let is_same = |row: &Row| row.made_of.epoch == made_of.epoch && row.own.is_of(&pools);
+        if let Some(mut row) = before.filter(|row| is_same(row)) {
             row.free = Free::new(&row.own, table.allocated());
             row.made_of = made_of;
             return row;

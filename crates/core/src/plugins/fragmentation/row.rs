@@ -113,12 +113,12 @@ impl Judge<'_> {
         select: &mut dyn Select,
         work: &mut Work,
     ) {
-        let made = if found.takes.is_none() { takes.made(left) } else { None };
-        let Some((row, free)) = &mut left.devices else { return };
-        if let Some(devices) = found.takes {
+        if let (Some(devices), Some((row, free))) = (found.takes, &mut left.devices) {
             free.take_all_of(&row.own, devices);
             return;
         }
+        let made = takes.made(left);
+        let Some((row, free)) = &mut left.devices else { return };
         let claims: SmallVec<[&ClaimSpec; 2]> = takes.claims.iter().map(AsRef::as_ref).chain(made.as_ref()).collect();
         // Where the search took too long it takes none, and the next one may come further.
         let allocations = self.allocate(node, &claims, select, work);

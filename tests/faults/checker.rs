@@ -22,7 +22,7 @@ const SHOWN_WITHIN: Duration = Duration::from_secs(10);
 pub(super) struct Known {
     /// The numbers of the pods of the load that were made, and that the test has not deleted.
     pub(super) pods: Range<usize>,
-    /// The nodes that the test has deleted for good, and when.
+    /// The nodes that the test has deleted for good, and when it asked for that.
     pub(super) gone: BTreeMap<String, Timestamp>,
 }
 
@@ -60,7 +60,8 @@ pub(super) fn judge(plane: &ControlPlane, known: &Known) -> Verdict {
     };
     let (nodes, pods) = (list("/api/v1/nodes"), list(&pod_path(LOADED, "")));
     let (volumes, claims) = (list(VOLUMES), list(&claim_path(LOADED, "")));
-    let storage = Storage { claims: by_name(&claims), volumes: by_name(&volumes), nodes: by_name(&nodes) };
+    let storage =
+        Storage { claims: by_name(&claims), volumes: by_name(&volumes), nodes: by_name(&nodes), gone: &known.gone };
     // Later than the pods: one that is bound has its device by then.
     let device_claims = list(&devices::claim_path(""));
     judge_these(&storage, &by_name(&device_claims), &pods, known)
@@ -169,9 +170,9 @@ fn what_must_not_be_is_told() {
     let volumes = [volume("v", "a", "one"), volume("w", "a", "alone")];
     let claims = [claim("one", "ReadWriteOnce", "v"), claim("alone", "ReadWriteOncePod", "w")];
     let judged = |claims: &[Value], pods: &[Value]| {
-        let storage = Storage { claims: by_name(claims), volumes: by_name(&volumes), nodes: by_name(&nodes) };
-        let Verdict { waiting, overbooked, broken, .. } =
-            judge_these(&storage, &Claims::new(), pods, &Known::default());
+        let (claims, known) = (by_name(claims), Known::default());
+        let storage = Storage { claims, volumes: by_name(&volumes), nodes: by_name(&nodes), gone: &known.gone };
+        let Verdict { waiting, overbooked, broken, .. } = judge_these(&storage, &Claims::new(), pods, &known);
         (waiting, overbooked.len(), broken)
     };
     let (none, here, there) = (Value::Null, json!("here"), json!("there"));
@@ -197,7 +198,7 @@ fn what_must_not_be_is_told() {
         (
             &claims,
             vec![pod("p", here.clone(), "alone", "1"), pod("q", there.clone(), "alone", "1")],
-            "claim alone is for one pod, and p, q use it",
+            "claim alone is for one pod, and p (on here, None), q (on there, None) use it",
         ),
         (
             &[claim("one", "ReadWriteOnce", "v"), claim("two", "ReadWriteOnce", "v")],
@@ -207,20 +208,46 @@ fn what_must_not_be_is_told() {
     ] {
         assert!(judged(claims, &pods).2.iter().any(|broken| broken == wrong), "{wrong}: {:?}", judged(claims, &pods));
     }
-    // A pod whose node was made anew since it was bound counted nowhere meanwhile.
-    let mut early = pod("p", here.clone(), "alone", "100m");
-    early["status"]["conditions"] =
-        json!([{"type": "PodScheduled", "status": "True", "lastTransitionTime": "2027-01-15T07:59:59Z"}]);
-    let pair = [early, pod("q", here.clone(), "alone", "100m")];
-    let mut anew = node("here", "a");
-    for (made, broken) in [("2027-01-15T08:00:00Z", 0), ("2027-01-15T07:00:00Z", 1)] {
-        anew["metadata"]["creationTimestamp"] = made.into();
-        let nodes = [anew.clone()];
-        let storage = Storage { claims: by_name(&claims), volumes: by_name(&volumes), nodes: by_name(&nodes) };
-        assert_eq!(judge_these(&storage, &Claims::new(), &pair, &Known::default()).broken.len(), broken, "{made}");
-    }
     let crowded = [pod("p", here.clone(), "one", "600m"), pod("q", here, "alone", "600m")];
     assert_eq!(judged(&claims, &crowded), (0, 1, Vec::new()));
+}
+
+/// A pod whose node was made anew, or deleted for good, counted nowhere meanwhile: another could be bound to its claim then, and only then.
+#[test]
+fn a_claim_for_one_pod_is_free_while_the_node_of_its_pod_is_away() {
+    use serde_json::json;
+    let at = |second: i64| Timestamp::from_second(1_800_000_000 + second).unwrap();
+    let pod = |name: &str, node: &str, bound: i64| {
+        let mut pod = crate::objects::pod(LOADED, name, LOADED, "100m");
+        pod["spec"]["nodeName"] = node.into();
+        crate::storage::mount(&mut pod, &["alone"]);
+        let time = at(bound).to_string();
+        pod["status"]["conditions"] = json!([{"type": "PodScheduled", "status": "True", "lastTransitionTime": time}]);
+        pod
+    };
+    let claim = json!({"metadata": {"name": "alone"}, "spec": {"accessModes": ["ReadWriteOncePod"]}});
+    let crowds = |made: Option<i64>, gone: Option<i64>, pods: &[Value]| {
+        let node = |made: i64| json!({"metadata": {"creationTimestamp": at(made).to_string()}});
+        let nodes: BTreeMap<&str, Value> =
+            [("n", made), ("m", Some(0))].into_iter().filter_map(|(name, made)| Some((name, node(made?)))).collect();
+        let gone = gone.map(|gone| ("n".to_owned(), at(gone))).into_iter().collect();
+        let storage = Storage {
+            claims: BTreeMap::from([("alone", &claim)]),
+            volumes: BTreeMap::new(),
+            nodes: nodes.iter().map(|(name, node)| (*name, node)).collect(),
+            gone: &gone,
+        };
+        let broken = storage.broken(&pods.iter().collect::<Vec<_>>());
+        broken.iter().filter(|broken| broken.starts_with("claim alone is for one pod")).count()
+    };
+    let pair = [pod("q", "m", 50), pod("p", "n", 10)];
+    assert_eq!(crowds(Some(0), None, &pair), 1);
+    for (made, broken) in [(10, 0), (40, 0), (9, 1)] {
+        assert_eq!(crowds(Some(made), None, &pair), broken, "made anew at {made}");
+    }
+    for (gone, broken) in [(20, 0), (50, 0), (51, 1), (60, 1)] {
+        assert_eq!(crowds(None, Some(gone), &pair), broken, "gone at {gone}");
+    }
 }
 
 /// A pod that is gone is in no list, and a node that is gone has no room to compare with.
@@ -236,8 +263,8 @@ fn pods_that_vanished_and_pods_on_nodes_that_are_gone_are_told() {
         pod
     };
     let nodes = [json!({"metadata": {"name": "here"}, "status": {"allocatable": {"cpu": "16"}}})];
-    let storage = Storage { claims: BTreeMap::new(), volumes: BTreeMap::new(), nodes: by_name(&nodes) };
     let gone = BTreeMap::from([("replaced".to_owned(), at(100))]);
+    let storage = Storage { claims: BTreeMap::new(), volumes: BTreeMap::new(), nodes: by_name(&nodes), gone: &gone };
     let judged = |pods: Range<usize>, there: &[Value]| {
         judge_these(&storage, &Claims::new(), there, &Known { pods, gone: gone.clone() })
     };

@@ -406,8 +406,10 @@ impl Stage {
 
     /// Deletes a node that does not come back. Pods that are on it stay: there is no controller that deletes them.
     pub(super) fn lose_node(&mut self, name: &str) {
+        // Operators may see it before the answer is here.
+        let asked = Timestamp::now();
         if self.plane.api.delete(&format!("/api/v1/nodes/{name}"), None).is_ok() {
-            self.gone.insert(name.to_owned(), Timestamp::now());
+            self.gone.insert(name.to_owned(), asked);
         }
     }
 

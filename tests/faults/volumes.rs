@@ -1,6 +1,7 @@
 //! Volumes of the load: which pods have claims, and what the API server says of them in the end.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use berth_lab::{Api, ControlPlane};
 use jiff::Timestamp;
@@ -76,6 +77,8 @@ pub(super) struct Storage<'a> {
     pub(super) claims: BTreeMap<&'a str, &'a Value>,
     pub(super) volumes: BTreeMap<&'a str, &'a Value>,
     pub(super) nodes: BTreeMap<&'a str, &'a Value>,
+    /// When which node was deleted for good.
+    pub(super) gone: &'a BTreeMap<String, Timestamp>,
 }
 
 impl<'a> Storage<'a> {
@@ -84,6 +87,25 @@ impl<'a> Storage<'a> {
         let made = self.nodes.get(node).map(|node| text(&node["metadata"]["creationTimestamp"]));
         let made = made.and_then(|made| made.parse::<Timestamp>().ok());
         made.zip(bound_at(pod)).is_some_and(|(made, bound)| made >= bound)
+    }
+
+    /// Two of the pods, one of which was bound to the claim while the other used it; each is said with its node and the time.
+    ///
+    /// While its node is away a pod counts nowhere, as upstream: docs/differences.md.
+    fn crowded(&self, users: &[&Value]) -> Option<[String; 2]> {
+        let node = |pod: &Value| text(&pod["spec"]["nodeName"]).to_owned();
+        let told = |pod: &Value| format!("{} (on {}, {:?})", text(&pod["metadata"]["name"]), node(pod), bound_at(pod));
+        // A pod says when it was bound to the second: it may have been one later.
+        let went_before = |early: &Value, late: &Value| {
+            let gone = self.gone.get(&node(early));
+            gone.zip(bound_at(late)).is_some_and(|(gone, bound)| *gone < bound + Duration::from_secs(1))
+        };
+        let mut users: Vec<&Value> = users.iter().copied().filter(|pod| !self.is_made_since(pod, &node(pod))).collect();
+        users.sort_by_key(|pod| bound_at(pod));
+        users.iter().enumerate().find_map(|(i, late)| {
+            let early = users[..i].iter().find(|early| !went_before(early, late))?;
+            Some([told(early), told(late)])
+        })
     }
 
     /// The claims that only one pod may use, and that one of the pods, which are on nodes, does.
@@ -95,24 +117,20 @@ impl<'a> Storage<'a> {
     /// What must not be of the volumes of these pods, which are on nodes.
     pub(super) fn broken(&self, placed: &[&'a Value]) -> Vec<String> {
         let mut broken = Vec::new();
-        let mut users: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        let mut users: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
         for pod in placed {
             let Some(claim) = claim_in(pod) else { continue };
             let (name, node) = (text(&pod["metadata"]["name"]), text(&pod["spec"]["nodeName"]));
-            let users = users.entry(claim).or_default();
-            // While its node was away the pod counted nowhere, as upstream: docs/differences.md.
-            if !self.is_made_since(pod, node) {
-                users.push(name);
-            }
+            users.entry(claim).or_default().push(pod);
             if let Err(why) = self.allows(claim, node) {
                 broken.push(format!("pod {name} is on {node}, and {why}"));
             }
         }
         let alone =
             users.iter().filter(|(claim, _)| self.claims.get(**claim).is_some_and(|claim| is_for_one_pod(claim)));
-        let crowded = alone.filter(|(_, pods)| pods.len() > 1);
+        let crowds = alone.filter_map(|(claim, users)| Some((claim, self.crowded(users)?)));
         broken.extend(
-            crowded.map(|(claim, pods)| format!("claim {claim} is for one pod, and {} use it", pods.join(", "))),
+            crowds.map(|(claim, pods)| format!("claim {claim} is for one pod, and {} use it", pods.join(", "))),
         );
         let mut owner: BTreeMap<&str, &str> = BTreeMap::new();
         for (claim, object) in &self.claims {

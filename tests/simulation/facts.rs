@@ -3,7 +3,7 @@
 use super::budgets::BudgetFact;
 use super::devices::Devices;
 use super::extenders::RESOURCE;
-use super::model::store::{Change, Verb};
+use super::model::store::{Change, Verb, at, text};
 use super::profiles::ProfileFacts;
 use super::spreading::{Constraint, SPREAD};
 use super::storage::{BIND_COMPLETED, SELECTED_NODE};
@@ -134,10 +134,6 @@ pub(crate) struct Facts {
 /// The zone that a pod requires, in its spec.
 const ZONE_OF_POD: &str = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms/0/matchExpressions/0/values/0";
 
-fn text<'a>(value: &'a Value, at: &str) -> &'a str {
-    value.pointer(at).and_then(Value::as_str).unwrap_or_default()
-}
-
 fn named(value: &Value, at: &str) -> Option<String> {
     Some(text(value, at)).filter(|text| !text.is_empty()).map(str::to_owned)
 }
@@ -174,20 +170,20 @@ impl PodFact {
             key: format!("{}/{}", text(value, "/metadata/namespace"), text(value, "/metadata/name")),
             cpu: millis(text(value, "/spec/containers/0/resources/requests/cpu")),
             memory: bytes(text(value, "/spec/containers/0/resources/requests/memory")),
-            port: value.pointer("/spec/containers/0/ports/0/hostPort").and_then(Value::as_u64),
+            port: at(value, "/spec/containers/0/ports/0/hostPort").and_then(Value::as_u64),
             app: text(value, "/metadata/labels/app").to_owned(),
             claims: claims_of(value),
             managed: value
                 .pointer("/spec/containers/0/resources/requests")
                 .is_some_and(|all| all.get(RESOURCE).is_some()),
             devices: Devices::of(value),
-            alone: value.pointer("/spec/affinity/podAntiAffinity").is_some(),
+            alone: at(value, "/spec/affinity/podAntiAffinity").is_some(),
             pool: named(value, "/spec/nodeSelector/pool"),
             zone: named(value, ZONE_OF_POD),
             spread: Constraint::all_of(value),
-            is_spread: value.pointer("/metadata/labels").is_some_and(|all| all.get(SPREAD).is_some()),
+            is_spread: at(value, "/metadata/labels").is_some_and(|all| all.get(SPREAD).is_some()),
             tolerates: false,
-            priority: value.pointer("/spec/priority").and_then(Value::as_i64).unwrap_or_default(),
+            priority: at(value, "/spec/priority").and_then(Value::as_i64).unwrap_or_default(),
             scheduler: text(value, "/spec/schedulerName").to_owned(),
             gated: false,
             made: version,
@@ -252,11 +248,11 @@ impl Facts {
         let pod = self.pods.entry(uid.clone()).or_insert_with(|| PodFact::new(&uid, value, version));
         let mut news = News::None;
         pod.runs = text(value, "/status/phase") == "Running";
-        pod.gated = value.pointer("/spec/schedulingGates").and_then(Value::as_array).is_some_and(|g| !g.is_empty());
+        pod.gated = at(value, "/spec/schedulingGates").and_then(Value::as_array).is_some_and(|g| !g.is_empty());
         if !pod.gated {
             pod.ungated.get_or_insert(version);
         }
-        pod.tolerates = value.pointer("/spec/tolerations").is_some();
+        pod.tolerates = at(value, "/spec/tolerations").is_some();
         pod.nominated = named(value, "/status/nominatedNodeName");
         if pod.node.is_none()
             && let Some(node) = named(value, "/spec/nodeName")
@@ -266,7 +262,7 @@ impl Facts {
             pod.bound = Some((by, version));
             news = News::Bound;
         }
-        let conditions = value.pointer("/status/conditions").and_then(Value::as_array);
+        let conditions = at(value, "/status/conditions").and_then(Value::as_array);
         if !pod.marked && conditions.is_some_and(|all| all.iter().any(|one| one["type"] == "DisruptionTarget")) {
             pod.marked = true;
             news = News::Marked;
@@ -299,7 +295,7 @@ impl Facts {
     pub(crate) fn node(&mut self, change: &Change) {
         let (value, version) = (&change.object.value, change.version);
         let name = text(value, "/metadata/name").to_owned();
-        let cordoned = value.pointer("/spec/unschedulable").and_then(Value::as_bool).unwrap_or_default();
+        let cordoned = at(value, "/spec/unschedulable").and_then(Value::as_bool).unwrap_or_default();
         match change.verb {
             Verb::Added => self.lives.push(NodeLife {
                 name,
@@ -307,8 +303,11 @@ impl Facts {
                 memory: bytes(text(value, "/status/allocatable/memory")),
                 pods: text(value, "/status/allocatable/pods").parse().unwrap_or_default(),
                 pool: text(value, "/metadata/labels/pool").to_owned(),
-                zone: text(value, "/metadata/labels/topology.kubernetes.io~1zone").to_owned(),
-                tainted: value.pointer("/spec/taints").is_some(),
+                zone: value["metadata"]["labels"]["topology.kubernetes.io/zone"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .to_owned(),
+                tainted: at(value, "/spec/taints").is_some(),
                 cordoned,
                 from: version,
                 to: None,

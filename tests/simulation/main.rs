@@ -42,6 +42,10 @@ mod victims;
 mod watching;
 mod world;
 
+/// That of the program.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// One world in this process, as [`runner`] asks for it.
 #[test]
 #[ignore = "a process of its own for each world"]

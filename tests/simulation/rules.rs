@@ -12,6 +12,7 @@ use super::claims::claims_of_bind;
 use super::facts::{Facts, NodeLife, PodFact};
 use super::model::api::{Answer, Asked, Place};
 use super::model::kinds::Of;
+use super::model::store::text;
 use super::plan::Plan;
 use super::profiles::against_profile;
 use super::room::{against_node, against_pods};
@@ -146,10 +147,6 @@ pub(crate) struct Rules {
     /// Whether watches leave something out.
     pub(crate) leaves_out: bool,
     pub(crate) broken: Vec<String>,
-}
-
-fn text<'a>(value: &'a Value, at: &str) -> &'a str {
-    value.pointer(at).and_then(Value::as_str).unwrap_or_default()
 }
 
 impl Rules {

@@ -23,7 +23,7 @@ pub(crate) struct Outcome {
 
 /// Runs a plan in this thread, whose clocks are driven. A thread can do this once.
 pub(crate) fn run(plan: Plan, keep_trace: bool) -> Outcome {
-    berth_replay::begin(plan.seed);
+    let _driven = berth_replay::begin(plan.seed);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     let local = LocalSet::new();
     let outcome = local.block_on(&runtime, async move {

@@ -4,6 +4,7 @@
 
 use super::model::api::{Asked, Place};
 use super::model::kinds::Of;
+use super::model::store::text;
 use super::rules::{Rules, Wrong};
 use berth_cluster::lease::{LEASE_NAME, Timing};
 use bytes::Bytes;
@@ -45,10 +46,6 @@ pub(crate) struct Statuses {
     said: BTreeMap<String, Said>,
     /// From then on a profile that is Ready stays so.
     pub(crate) well_from: Option<Instant>,
-}
-
-fn text<'a>(value: &'a Value, at: &str) -> &'a str {
-    value.pointer(at).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// A condition of a status, by its type.

@@ -28,9 +28,21 @@ thread_local! {
     static ASKING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Drives this thread from now on. The clocks stand still until [`start_clock`].
-pub fn begin(seed: u64) {
+/// Drives this thread until what it returns is dropped. The clocks stand still until [`start_clock`].
+#[must_use]
+pub fn begin(seed: u64) -> Driven {
     SEED.set(Some(seed));
+    Driven(())
+}
+
+/// A thread that is driven. It must not be so at its end: an allocator that looks at the clock then would find nothing left of tokio.
+#[derive(Debug)]
+pub struct Driven(());
+
+impl Drop for Driven {
+    fn drop(&mut self) {
+        SEED.set(None);
+    }
 }
 
 /// Lets the clocks of this thread follow tokio's, which must be paused. Call it in the event loop.

@@ -10,6 +10,20 @@ use tokio::time::Instant;
 /// Changes of a kind that a watch can go on from. Few, so that watches that were away are told 410.
 const WINDOW: usize = 120;
 
+/// As [`Value::pointer`] for names without `/` and `~`: that allocates for each part of the path, and rules ask all the time.
+pub(crate) fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
+    debug_assert!(!path.contains('~'), "{path}: escapes are not read");
+    path.split('/').skip(1).try_fold(value, |value, part| match value {
+        Value::Array(items) => items.get(part.parse::<usize>().ok()?),
+        _ => value.get(part),
+    })
+}
+
+/// The text there; empty where there is none.
+pub(crate) fn text<'a>(value: &'a Value, path: &str) -> &'a str {
+    at(value, path).and_then(Value::as_str).unwrap_or_default()
+}
+
 /// An object at one version.
 #[derive(Debug)]
 pub(crate) struct Object {
@@ -20,8 +34,8 @@ pub(crate) struct Object {
 }
 
 impl Object {
-    pub(crate) fn text(&self, at: &str) -> &str {
-        self.value.pointer(at).and_then(Value::as_str).unwrap_or_default()
+    pub(crate) fn text(&self, path: &str) -> &str {
+        text(&self.value, path)
     }
 
     pub(crate) fn uid(&self) -> &str {

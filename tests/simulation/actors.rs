@@ -265,6 +265,7 @@ impl Inner {
         self.plan.profile_plans[profile].add_to(&mut spec);
         self.plan.add_sweep_to(profile, &mut spec);
         self.plan.add_limit_to(profile, &mut spec);
+        self.plan.add_fragmentation_to(&mut spec);
         if self.plan.shared.is_some() {
             spec["schedulerNames"] = self.names_of(profile);
         }

@@ -105,6 +105,14 @@ impl Plan {
                 Some(Devices::Extended(count)),
             ]);
         }
+        self.scores_fragmentation = random.in_thousand(500);
+    }
+
+    /// Has a profile follow which devices each kind of pods could use, and on which node.
+    pub(crate) fn add_fragmentation_to(&self, spec: &mut Value) {
+        if self.scores_fragmentation {
+            spec["scores"] = json!([{"name": "Fragmentation", "weight": 10}]);
+        }
     }
 }
 

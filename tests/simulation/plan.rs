@@ -222,6 +222,8 @@ pub(crate) struct Plan {
     pub(crate) budgets: Vec<BudgetPlan>,
     /// How many devices each node has; 0 where no pod wants any, and they are not served.
     pub(crate) devices: u64,
+    /// Whether profiles have the score Fragmentation.
+    pub(crate) scores_fragmentation: bool,
     /// The profiles that keep budgets strictly.
     pub(crate) strict: Vec<usize>,
     /// The profiles that look soon for pods that were forgotten.
@@ -268,6 +270,7 @@ impl Plan {
             locals: Vec::new(),
             budgets: Vec::new(),
             devices: 0,
+            scores_fragmentation: false,
             strict: Vec::new(),
             sweep_soon: Vec::new(),
             has_resource: false,

@@ -11,7 +11,7 @@ pub(crate) const CONTENT_TYPE: &str = "application/vnd.kubernetes.protobuf";
 
 /// Whether the API server of this world has protobuf.
 pub(crate) fn draw(seed: u64) -> bool {
-    Random::new(seed).fork(22).in_thousand(500)
+    Random::new(seed).fork(23).in_thousand(500)
 }
 
 /// The type of what is asked for, if it is to come in protobuf.

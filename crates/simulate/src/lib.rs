@@ -53,6 +53,8 @@ pub struct Cluster {
     pub others: Vec<Object>,
     /// The pods, running (with a node) and pending.
     pub pods: Vec<Pod>,
+    /// Why ResourceClaims could not be read, as [`Ledger::read_claims`] takes it: pods that have some are held.
+    pub claims_unread: Option<&'static str>,
 }
 
 impl Cluster {
@@ -68,6 +70,7 @@ impl Cluster {
     /// A ledger that holds this cluster.
     pub fn ledger(&self) -> Ledger {
         let mut ledger = Ledger::new();
+        ledger.read_claims(self.claims_unread);
         for object in &self.others {
             object.clone().apply(&mut ledger);
         }

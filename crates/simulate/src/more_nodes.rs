@@ -111,6 +111,7 @@ mod tests {
             nodes: vec![node("a", 4000, 8 << 30, 110), node("a-added-1", 1, 1, 1)],
             others: vec![csi.into()],
             pods: vec![daemon.clone()],
+            ..Cluster::default()
         };
         let added = add_nodes(&mut cluster, "a", 2, &[daemon]);
         assert_eq!(added.iter().map(|name| &**name).collect::<Vec<_>>(), ["a-added-2", "a-added-3"]);

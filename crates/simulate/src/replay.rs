@@ -42,7 +42,7 @@ impl Replay {
         let nodes: BTreeMap<PodKey, Str> =
             moving.iter().filter_map(|pod| Some((pod.key.clone(), pod.node_name.clone()?))).collect();
         let pods = staying.into_iter().cloned().collect();
-        let rest = Cluster { nodes: cluster.nodes.clone(), others: cluster.others.clone(), pods };
+        let rest = Cluster { pods, nodes: cluster.nodes.clone(), others: cluster.others.clone(), ..*cluster };
         // One that finds no node evicts nobody: whom it evicted when it came is not known.
         let unplaced = |pod: &Pod| Pod { node_name: None, nominated_node: None, preempts: false, ..pod.clone() };
         let mut pods: Vec<Pod> = moving.into_iter().map(unplaced).collect();

@@ -2,7 +2,9 @@
 
 use crate::cli::output::counted;
 use anyhow::bail;
-use berth_cluster::watch::{self, BadObject, CallError, KindVisitor, ListOptions, Listed, ObjectKey, Tracked, Watched};
+use berth_cluster::watch::{
+    self, Absence, BadObject, CallError, KindVisitor, ListOptions, Listed, ObjectKey, Tracked, Watched,
+};
 use berth_core::ledger::Object;
 use berth_simulate::Cluster;
 use futures::FutureExt;
@@ -12,6 +14,9 @@ use kube::Client;
 /// Kinds without which there is no answer.
 const NEEDED: [&str; 2] = ["nodes", "pods"];
 
+/// Of the kinds that need not be served the one without which pods are held that use it.
+const CLAIMS: &str = "resourceclaims.resource.k8s.io";
+
 /// How often the whole cluster is read anew because the API server has the version no more, before it is read without one.
 const BEGINNINGS: usize = 3;
 
@@ -20,8 +25,11 @@ const NOT_ONE_PICTURE: &str = "not everything could be read at one resourceVersi
 
 /// The objects of a kind, and what is to be said of them.
 struct Read {
+    resource: &'static str,
     objects: Vec<Object>,
     notes: Vec<String>,
+    /// Why there are none.
+    absence: Option<Absence>,
     /// Whether it was read at the version that was asked for.
     is_at: bool,
 }
@@ -74,8 +82,11 @@ fn put_together(all: Vec<Read>, notes: &mut Vec<String>) -> Cluster {
         notes.push(NOT_ONE_PICTURE.to_owned());
     }
     let mut cluster = Cluster::default();
-    for Read { objects, notes: its_notes, .. } in all {
+    for Read { resource, objects, notes: its_notes, absence, .. } in all {
         notes.extend(its_notes);
+        if resource == CLAIMS {
+            cluster.claims_unread = absence.map(Absence::as_str);
+        }
         for object in objects {
             cluster.add(object);
         }
@@ -92,9 +103,11 @@ async fn one<W: Watched>(client: &Client, options: ListOptions<'_>) -> Result<Re
         }
         listed => (listed, options.at.is_some()),
     };
+    let absence = listed.as_ref().err().and_then(CallError::absence);
     let mut notes = Vec::new();
     let objects = settled::<W>(listed, &mut notes)?;
-    Ok(Read { objects: objects.into_iter().map(Into::into).collect(), notes, is_at })
+    let objects = objects.into_iter().map(Into::into).collect();
+    Ok(Read { resource: W::RESOURCE, objects, notes, absence, is_at })
 }
 
 /// The objects of a kind. One that we may not read, or that is not served, counts as empty where there is an answer without.
@@ -209,6 +222,20 @@ mod tests {
     async fn a_cluster_without_device_classes_is_like_any_other() {
         let (cluster, notes) = cluster("/apis/resource.k8s.io/v1/deviceclasses", 404).await;
         assert!(cluster.is_ok() && notes.len() == 1, "{notes:?}");
+    }
+
+    /// A pod with claims is not told that they are missing where nobody may see them, or where there is no such kind.
+    #[tokio::test]
+    async fn whether_resource_claims_were_read_is_kept() {
+        let claims = "/apis/resource.k8s.io/v1/resourceclaims";
+        for (path, code, why) in
+            [("/none", 404, None), (claims, 404, Some("not_served")), (claims, 403, Some("forbidden"))]
+        {
+            let (cluster, _) = cluster(path, code).await;
+            let cluster = cluster.unwrap();
+            let unread = cluster.ledger().devices().unread().map(ToString::to_string);
+            assert_eq!((cluster.claims_unread, unread.as_deref()), (why, why), "{path} {code}");
+        }
     }
 
     #[tokio::test]

@@ -76,7 +76,7 @@ impl CallError {
     }
 
     /// Why the kind counts as absent, if the error means that.
-    pub(super) const fn absence(&self) -> Option<Absence> {
+    pub const fn absence(&self) -> Option<Absence> {
         match self {
             Self::Api { code: 403, .. } => Some(Absence::Forbidden),
             Self::Api { code: 404, .. } => Some(Absence::NotServed),

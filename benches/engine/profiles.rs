@@ -234,6 +234,7 @@ impl EffectSink for Sink {
         Vec::new()
     }
     fn bound(&self, _: &Str, _: Arc<Pod>, _: Str) {}
+    fn awaits_devices(&self, _: &Str, _: Arc<Pod>, _: Str) {}
     fn refuse(&self, _: &Str, _: Refusal) {}
 }
 

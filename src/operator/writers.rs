@@ -234,6 +234,12 @@ impl EffectSink for Writers {
         }
     }
 
+    fn awaits_devices(&self, profile: &Str, pod: Arc<Pod>, node: Str) {
+        if let Some(events) = &self.pod_events {
+            events.send_for(profile, Event::awaits_devices(pod, &node));
+        }
+    }
+
     fn refuse(&self, profile: &Str, refusal: Refusal) {
         let Refusal { pod, reason, text, attempted, nomination } = refusal;
         // The condition and the event say it; a line for each failed attempt would be most of the log.
@@ -397,6 +403,7 @@ mod tests {
             Vec::new()
         }
         fn bound(&self, _: &Str, _: Arc<Pod>, _: Str) {}
+        fn awaits_devices(&self, _: &Str, _: Arc<Pod>, _: Str) {}
         fn refuse(&self, _: &Str, _: Refusal) {}
     }
 

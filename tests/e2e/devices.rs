@@ -2,6 +2,7 @@
 
 use crate::SOON;
 use crate::minor;
+use crate::objects::wait_event;
 use crate::world::World;
 use berth_lab::Patch;
 use serde_json::{Value, json};
@@ -15,6 +16,15 @@ fn claims(world: &World, name: &str) -> String {
 
 /// The class of the world's devices, and two devices on its node `0`.
 fn publish(world: &World) {
+    let devices = json!([
+        {"name": "gpu-0", "attributes": {"model": {"string": "A100"}}},
+        {"name": "gpu-1", "attributes": {"model": {"string": "V100"}}},
+    ]);
+    publish_these(world, &devices);
+}
+
+/// The class of the world's devices, and these on its node `0`.
+fn publish_these(world: &World, devices: &Value) {
     let api = &world.plane.api;
     let class = json!({
         "apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": world.name},
@@ -26,10 +36,7 @@ fn publish(world: &World) {
         "apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": node},
         "spec": {
             "driver": DRIVER, "nodeName": node, "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
-            "devices": [
-                {"name": "gpu-0", "attributes": {"model": {"string": "A100"}}},
-                {"name": "gpu-1", "attributes": {"model": {"string": "V100"}}},
-            ],
+            "devices": devices,
         },
     });
     api.post(&format!("{API}/resourceslices"), &slice).unwrap();
@@ -134,6 +141,42 @@ fn an_idle_claim_for_a_full_node_is_deallocated_and_allocated_anew() {
         })
         .unwrap();
     assert_eq!(now["status"]["reservedFor"].as_array().unwrap().len(), 1);
+}
+
+/// The driver prepares its device once a claim has it, as one does that attaches it to the node over a fabric.
+#[test]
+fn a_pod_waits_until_the_driver_has_made_its_device_ready() {
+    if !minor::is_ours() {
+        return;
+    }
+    let world = World::with("fabric", &json!({}), 2);
+    let device = json!({"name": "gpu-0", "bindingConditions": ["Attached"], "bindingFailureConditions": ["Broken"]});
+    publish_these(&world, &json!([device]));
+    let api = &world.plane.api;
+    claim(&world, "attached", None);
+    pod(&world, "p", "attached");
+    let allocated = world
+        .plane
+        .wait_for("the allocation", SOON, || {
+            let claim = api.get(&claims(&world, "attached"))?;
+            Ok(claim["status"]["reservedFor"].is_array().then_some(claim))
+        })
+        .unwrap();
+    let told = wait_event(&world.plane, &world.name, "p", "BindingConditionsPending");
+    let note = format!("waiting for binding conditions for device on node {}", world.node_name("0"));
+    assert_eq!((&told["note"], &told["type"]), (&json!(note), &json!("Normal")));
+    assert!(world.get("p")["spec"]["nodeName"].is_null());
+
+    let result = &allocated["status"]["allocation"]["devices"]["results"][0];
+    let condition = json!({
+        "type": "Attached", "status": "True", "reason": "Done", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z",
+    });
+    let ready = json!({
+        "driver": result["driver"], "pool": result["pool"], "device": result["device"], "conditions": [condition],
+    });
+    let status = json!({"status": {"devices": [ready]}});
+    api.patch(&format!("{}/status", claims(&world, "attached")), Patch::Merge, &status).unwrap();
+    assert_eq!(world.bound("p"), "0");
 }
 
 /// The claims that were made for the pod's extended resources.

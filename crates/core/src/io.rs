@@ -323,6 +323,8 @@ pub enum Effect {
     Deallocate(DeallocateRequest),
     /// Not answered.
     Nominate(NominateRequest),
+    /// The pod waits on this node until drivers have made its devices ready. Not answered.
+    AwaitDevices { pod: Arc<Pod>, node: Str },
     /// Not answered.
     Refuse(Refusal),
 }

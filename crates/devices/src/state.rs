@@ -28,6 +28,7 @@ pub struct PoolUse {
 pub struct DeviceUse {
     /// How many results hold it alone.
     dedicated: u32,
+    /// Sorted by id, so that what is kept does not depend on who came first.
     shares: Vec<Share>,
     /// What the shares consume together, sorted by name; `None` if no share says what it consumes.
     sums: Option<Vec<(QualifiedName, Quantity)>>,
@@ -116,7 +117,8 @@ impl DeviceUse {
         match &result.share_id {
             None => self.dedicated += 1,
             Some(id) => {
-                self.shares.push(Share { id: id.clone(), consumed: result.consumed_capacity.clone() });
+                let at = self.shares.partition_point(|share| share.id <= *id);
+                self.shares.insert(at, Share { id: id.clone(), consumed: result.consumed_capacity.clone() });
                 self.add_up();
             }
         }
@@ -127,8 +129,10 @@ impl DeviceUse {
             self.dedicated = self.dedicated.saturating_sub(1);
             return;
         };
-        if let Some(at) = self.shares.iter().position(|share| share.id == *id) {
-            self.shares.swap_remove(at);
+        // Ids are drawn by whoever allocates: two shares may have one.
+        let is_it = |share: &Share| share.id == *id && share.consumed == result.consumed_capacity;
+        if let Some(at) = self.shares.iter().position(is_it) {
+            self.shares.remove(at);
             self.add_up();
         }
     }
@@ -191,6 +195,18 @@ mod tests {
         assert_eq!(use_of(&state, "x").unwrap().consumed(&memory), quantity("2Gi"));
         state.deallocate(&second);
         assert_eq!(state, AllocatedState::default());
+    }
+
+    /// Two schedulers that know nothing of each other may draw the same.
+    #[test]
+    fn of_two_shares_with_one_id_the_one_that_is_given_back_goes() {
+        let memory = QualifiedName::parse("memory");
+        let mut state = AllocatedState::default();
+        let (first, second) = (allocation(vec![share("x", "1", "3Gi")]), allocation(vec![share("x", "1", "2Gi")]));
+        state.allocate(&first);
+        state.allocate(&second);
+        state.deallocate(&second);
+        assert_eq!(use_of(&state, "x").unwrap().consumed(&memory), quantity("3Gi"));
     }
 
     #[test]

@@ -106,6 +106,7 @@ impl EffectSink for Hand {
         *queued = kept;
         taken.into_iter().map(|(_, request)| request.attempt).collect()
     }
+    fn awaits_devices(&self, _: &Str, _: Arc<Pod>, _: Str) {}
     fn refuse(&self, _: &Str, refusal: Refusal) {
         self.refused.lock().unwrap().push(refusal);
     }

@@ -138,6 +138,7 @@ impl Handing {
             Effect::AskExtender(_)
             | Effect::BindVolumes(_)
             | Effect::Nominate(_)
+            | Effect::AwaitDevices { .. }
             | Effect::Unreserve(_)
             | Effect::Deallocate(_) => Self::default(),
         }
@@ -299,6 +300,7 @@ impl WorkerThread {
                 Effect::Unreserve(request) => sink.unreserve_claims(profile, request),
                 Effect::Deallocate(request) => sink.deallocate(profile, request),
                 Effect::Nominate(request) => sink.nominate(profile, request),
+                Effect::AwaitDevices { pod, node } => sink.awaits_devices(profile, pod, node),
                 Effect::Evict(request) => {
                     self.in_flight.evicting(request.attempt, request.victims.iter().map(|v| v.uid.clone()).collect());
                     sink.evict(self.in_flight.id, profile, request);

@@ -247,7 +247,7 @@ impl<'a> Run<'a> {
                 true
             }
             // Nothing comes between this nomination and the bind.
-            Effect::Nominate(_) => false,
+            Effect::Nominate(_) | Effect::AwaitDevices { .. } => false,
             Effect::Unreserve(request) => {
                 let pod = &request.pod;
                 if request.extended.is_some() {

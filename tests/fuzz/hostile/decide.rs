@@ -273,6 +273,7 @@ impl<'f> Subject<'f> {
             }
             Effect::AskExtender(_)
             | Effect::Nominate(_)
+            | Effect::AwaitDevices { .. }
             | Effect::Unreserve(_)
             | Effect::Deallocate(_)
             | Effect::Refuse(_) => {}
@@ -375,6 +376,7 @@ fn is_decision(effect: &Effect) -> bool {
         Effect::Evict(_)
         | Effect::AskExtender(_)
         | Effect::Nominate(_)
+        | Effect::AwaitDevices { .. }
         | Effect::Unreserve(_)
         | Effect::Deallocate(_) => false,
     }

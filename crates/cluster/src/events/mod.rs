@@ -138,6 +138,12 @@ impl Event {
         Self::on_pod(pod, EventType::Warning, "FailedScheduling", "Scheduling", Note::Refusal(text))
     }
 
+    /// The pod waits on the node until drivers have made its devices ready.
+    pub fn awaits_devices(pod: Arc<Pod>, node: &str) -> Self {
+        let note = format!("waiting for binding conditions for device on node {node}");
+        Self::on_pod(pod, EventType::Normal, "BindingConditionsPending", "Scheduling", Note::Plain(note.into()))
+    }
+
     fn on_pod(pod: Arc<Pod>, kind: EventType, reason: &'static str, action: &'static str, note: Note) -> Self {
         let controller = pod.scheduler_name.clone();
         Self { subject: Subject::Pod(pod), kind, reason, action, note, related: None, controller }

@@ -2,9 +2,9 @@ use super::{Ledger, MatchClassTable, NodeTable, PlacedTerms, PodState};
 use std::sync::Arc;
 
 impl Ledger {
-    /// Computes every sum from the pods alone and compares it with the columns; names the first that differs.
+    /// Computes every sum from the pods and the claims alone and compares it with what is kept; names the first that differs.
     ///
-    /// O(pods + nodes). For tests and the simulator: an incremental sum that drifts is an overbooked node later.
+    /// O(pods + nodes + claims). For tests and the simulator: an incremental sum that drifts is an overbooked node later.
     pub fn audit(&self) -> Result<(), String> {
         let mut naive = self.nodes.empty_copy();
         let key = self.hash_key().clone();
@@ -41,6 +41,7 @@ impl Ledger {
         self.audit_strays()?;
         self.audit_topologies()?;
         self.audit_evictions()?;
+        self.devices.audit(&key)?;
         self.audit_volumes()
     }
 

@@ -19,6 +19,8 @@ pub(super) struct Bench {
     pub(super) unreserved: Vec<UnreserveRequest>,
     pub(super) binds: Vec<(usize, BindRequest)>,
     pub(super) refusals: Vec<(String, RefusalReason, String)>,
+    /// The pods of which it was said that they wait for devices, each with its node.
+    awaiting: Vec<String>,
     deallocated: Vec<ClaimKey>,
     pub(super) now: u64,
 }
@@ -40,6 +42,7 @@ impl Bench {
             binds: Vec::new(),
             refusals: Vec::new(),
             deallocated: Vec::new(),
+            awaiting: Vec::new(),
             now: 0,
         }
     }
@@ -73,6 +76,7 @@ impl Bench {
         for at in 0..self.workers.len() {
             while self.step(at) == Next::Now {}
         }
+        assert_eq!(self.ledger.borrow().audit(), Ok(()));
     }
 
     fn step(&mut self, at: usize) -> Next {
@@ -85,6 +89,7 @@ impl Bench {
                 Effect::Unreserve(request) => self.unreserved.push(request),
                 Effect::Deallocate(request) => self.deallocated.push(request.claim.key),
                 Effect::Bind(request) => self.binds.push((at, request)),
+                Effect::AwaitDevices { pod, node } => self.awaiting.push(format!("{} on {node}", pod.key.name)),
                 Effect::Refuse(Refusal { pod, reason, text, .. }) => {
                     let text = crate::testing::without_preemption(&text);
                     self.refusals.push((pod.key.name.to_string(), reason, text));
@@ -332,7 +337,10 @@ fn a_pod_waits_until_its_devices_are_ready() {
     bench.settle();
     bench.wrote(all_written);
     assert!(bench.binds.is_empty());
-    bench.seen(|ledger| reported(ledger, "4", "Attached"));
+    bench.seen(|ledger| reported(ledger, "4", "Detached"));
+    bench.settle();
+    assert_eq!((bench.binds.len(), &bench.awaiting[..]), (0, &["p on a".to_owned()][..]), "it is told once");
+    bench.seen(|ledger| reported(ledger, "5", "Attached"));
     bench.settle();
     assert_eq!(bench.binds.len(), 1);
 }

@@ -155,6 +155,7 @@ impl Bench {
                 | Effect::Unreserve(_)
                 | Effect::Deallocate(_)
                 | Effect::Nominate(_)
+                | Effect::AwaitDevices { .. }
                 | Effect::AskExtender(_) => {}
             }
         }

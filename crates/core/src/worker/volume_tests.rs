@@ -79,6 +79,7 @@ impl Bench {
                     Effect::Evict(_)
                     | Effect::AskExtender(_)
                     | Effect::ReserveClaims(_)
+                    | Effect::AwaitDevices { .. }
                     | Effect::Unreserve(_)
                     | Effect::Deallocate(_) => {
                         panic!("no pod here has victims, extenders or devices")

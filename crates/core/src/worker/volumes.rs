@@ -19,7 +19,7 @@ use crate::io::{
 use crate::ledger::{Change, Ledger, LedgerAccess, NodeAspects, PodState};
 use crate::limits::WORK_PER_CLAIM;
 use crate::model::{ClaimKey, ClaimWrite, Pod, Str, Time, VolumeWrites};
-use crate::plugins::dynamic_resources::{Readiness, readiness};
+use crate::plugins::dynamic_resources::{Readiness, has_conditions, readiness};
 use crate::plugins::volume_binding::{Progress, progress};
 use crate::queue::Ticket;
 use std::collections::BTreeMap;
@@ -178,9 +178,9 @@ impl Worker {
     }
 
     /// Parks an attempt until its claims are bound, and asks for the writes that this takes.
-    pub(super) fn prepare<L>(
+    pub(super) fn prepare(
         &mut self,
-        step: &mut Step<'_, L>,
+        step: &mut Step<'_, impl LedgerAccess>,
         ticket: Ticket,
         (node, epoch): (Str, u64),
         needs: Needs,
@@ -200,7 +200,7 @@ impl Worker {
     }
 
     /// Asks for the writes to volumes, if there are any to make. `wrote`: something was written before.
-    fn write_volumes<L>(&mut self, step: &mut Step<'_, L>, id: AttemptId, wrote: bool) {
+    fn write_volumes(&mut self, step: &mut Step<'_, impl LedgerAccess>, id: AttemptId, wrote: bool) {
         let Some(one) = self.volumes.attempts.get_mut(&id) else { return };
         let (pod, writes) = (one.ticket.pod().clone(), &one.needs.volumes);
         if writes.any_needed() {
@@ -213,14 +213,21 @@ impl Worker {
             let request = VolumeRequest { attempt: id, pod, node: one.node.clone(), writes: needed };
             step.effects.push(Effect::BindVolumes(request));
         } else {
-            let until = self.wait_until(step.now, &pod);
-            self.volumes.wait(id, until, wrote);
+            self.wait(step, id, &pod, wrote);
         }
     }
 
-    fn wait_until(&self, now: Time, pod: &Pod) -> [Time; 2] {
+    /// All is written, `wrote` says whether anything was: from now on it takes what others do.
+    fn wait(&mut self, step: &mut Step<'_, impl LedgerAccess>, id: AttemptId, pod: &Pod, wrote: bool) {
         let profile = self.profile_of(pod);
-        [now + profile.bind_timeout, now + profile.devices_timeout]
+        let until = [step.now + profile.bind_timeout, step.now + profile.devices_timeout];
+        self.volumes.wait(id, until, wrote);
+        let Some(one) = self.volumes.attempts.get(&id) else { return };
+        let claims = one.needs.claims.as_deref().unwrap_or_default();
+        // As upstream, which says so even where they are ready.
+        if !claims.is_empty() && step.ledger.read(|ledger| has_conditions(ledger.devices(), claims)) {
+            step.effects.push(Effect::AwaitDevices { pod: one.ticket.pod().clone(), node: one.node.clone() });
+        }
     }
 
     pub(super) fn volumes_written(
@@ -233,7 +240,7 @@ impl Worker {
         let Some(pod) = self.volumes.written_for(id, is_writing).cloned() else { return };
         self.window.end(id);
         match outcome {
-            VolumesOutcome::Written => self.volumes.wait(id, self.wait_until(step.now, &pod), true),
+            VolumesOutcome::Written => self.wait(step, id, &pod, true),
             VolumesOutcome::Failed { message, .. } => self.preparing_failed(step, id, &format!("{VOLUMES}{message}")),
         }
     }

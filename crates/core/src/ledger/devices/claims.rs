@@ -13,12 +13,14 @@
 //! Upstream ends what is in flight with the attempt, whatever became of the write. Here only evidence ends it: a definite answer, or
 //! the claim as it is seen.
 
+use super::extended::ExtendedClaims;
 use super::{DeviceChange, DeviceTable};
 use crate::io::{ClaimsOutcome, IdleClaim, WrittenClaim};
-use crate::ledger::keyed::KeyedMap;
+use crate::ledger::keyed::{HashKey, KeyedMap};
 use crate::ledger::{Change, Ledger};
 use crate::model::{ClaimKey, ClaimWrite, ExtendedClaim, Pod, ResourceClaim, Str};
 use berth_devices::model::{AllocationResult, ResourceClaim as ClaimSpec};
+use berth_devices::state::AllocatedState;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
@@ -192,16 +194,28 @@ impl DeviceTable {
         self.claims.values().map(Claim::now)
     }
 
-    /// The devices that claims hold, from nothing: what [`Self::allocated`] must be.
-    #[cfg(test)]
-    pub(super) fn allocated_anew(&self) -> berth_devices::state::AllocatedState {
-        let mut state = berth_devices::state::AllocatedState::default();
+    /// Compares what is kept for all claims together with what they make from nothing.
+    pub(in crate::ledger) fn audit(&self, hash_key: &HashKey) -> Result<(), String> {
+        let (mut allocated, mut extended) = (AllocatedState::default(), ExtendedClaims::new(hash_key));
         let mut keys: Vec<&ClaimKey> = self.claims.keys().collect();
         keys.sort_unstable();
-        for held in keys.into_iter().filter_map(|key| self.claims[key].held()) {
-            state.allocate(held);
+        for key in keys {
+            let claim = &self.claims[key];
+            if claim.seen.key != *key || claim.now().key != *key {
+                return Err(format!("claim {key} is kept as {} and {}", claim.seen.key, claim.now().key));
+            }
+            extended.change(key, None, claim.extends());
+            if let Some(held) = claim.held() {
+                allocated.allocate(held);
+            }
         }
-        state
+        if self.allocated != allocated {
+            return Err(format!("devices in use {:?}, the claims hold {allocated:?}", self.allocated));
+        }
+        if self.extended != extended {
+            return Err(format!("claims for extended resources {:?}, there are {extended:?}", self.extended));
+        }
+        Ok(())
     }
 }
 

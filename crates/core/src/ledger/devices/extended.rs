@@ -3,7 +3,7 @@ use crate::model::{ClaimKey, Str};
 use std::collections::BTreeSet;
 
 /// The claims that were made for pods' extended resources, by the uid of the pod.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct ExtendedClaims(KeyedMap<Str, BTreeSet<ClaimKey>>);
 
 impl ExtendedClaims {

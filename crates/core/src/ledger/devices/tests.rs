@@ -25,7 +25,7 @@ fn refused() -> ClaimsOutcome {
 /// Whether the device is taken, with a look at whether what is kept is what the claims make.
 fn is_taken(ledger: &Ledger) -> bool {
     let devices = ledger.devices();
-    assert_eq!(*devices.allocated(), devices.allocated_anew());
+    assert_eq!(ledger.audit(), Ok(()));
     *devices.allocated() != berth_devices::state::AllocatedState::default()
 }
 

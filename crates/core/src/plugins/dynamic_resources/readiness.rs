@@ -13,6 +13,12 @@ pub(crate) enum Readiness {
     Failed(String),
 }
 
+/// Whether the driver of some device says by conditions when it is ready.
+pub(crate) fn has_conditions(devices: &DeviceTable, claims: &[ClaimWrite]) -> bool {
+    let known = claims.iter().filter_map(|write| devices.claim(&write.key)?.allocation.as_ref());
+    known.flat_map(|allocation| &allocation.result.results).any(|result| !result.binding_conditions.is_empty())
+}
+
 /// As the claims are now. The first that is not ready decides.
 pub(crate) fn readiness(devices: &DeviceTable, claims: &[ClaimWrite]) -> Readiness {
     for write in claims {

@@ -67,6 +67,28 @@ fn a_pod_that_was_never_in_a_cluster_is_copied_with_claims_by_its_template() {
     assert_eq!((code, &said["count"]), (Some(0), &json!(1)), "it takes one device of b itself: {said:#}");
 }
 
+/// How many of a training job would fit is asked before its first pod is there.
+#[test]
+fn a_workload_without_pods_is_copied_with_claims_by_its_template() {
+    let folder = Folder::new("headroom-workload");
+    let template = json!({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate",
+        "metadata": {"name": "one", "namespace": "ci"},
+        "spec": {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}}}});
+    let mut spec = super::pod("next", "train", "1")["spec"].clone();
+    spec["resourceClaims"] = json!([{"name": "gpu", "resourceClaimTemplateName": "one"}]);
+    let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "next", "namespace": "ci"},
+        "spec": {"suspend": true, "template": {"spec": spec}}});
+    let mut items = cluster();
+    items.push(job);
+    let without = folder.file("without.json", &items);
+    let (_, said) = answer(&["headroom", "-n", "ci", "--like", "job/next", "-f", &without]);
+    assert_eq!(said["count"], 0, "its copies wait for claims: {said:#}");
+    items.push(template);
+    let file = folder.file("all.json", &items);
+    let (code, said) = answer(&["headroom", "-n", "ci", "--like", "job/next", "-f", &file]);
+    assert_eq!((code, &said["count"]), (Some(0), &json!(2)), "both devices of b: {said:#}");
+}
+
 #[test]
 fn pods_that_are_drained_get_other_devices() {
     let folder = Folder::new("drain-devices");

@@ -1,28 +1,30 @@
 //! The ResourceClaims that kube-controller-manager makes for pods by ResourceClaimTemplates: manifests of pods that were never in a cluster
 //! have none. After `pkg/controller/resourceclaim/controller.go`.
 
-use super::documents::Object;
+use super::documents::{Object, names};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-const VERSION: &str = "resource.k8s.io/v1";
+pub(super) const VERSION: &str = "resource.k8s.io/v1";
+pub(super) const KIND: &str = "ResourceClaimTemplate";
 
 /// Adds the claims of pods that wait, which are not made yet, and writes into the pods' status what they are called. The templates are taken
 /// out.
 pub(super) fn make(objects: &mut Vec<Object>, notes: &mut Vec<String>) {
-    let of_kind = |kind: &'static str| move |object: &&Object| object.kind == kind && object.api_version == VERSION;
-    let templates: BTreeMap<String, Value> = objects
-        .iter()
-        .filter(of_kind("ResourceClaimTemplate"))
-        .map(|object| (object.full_name(), object.value["spec"]["spec"].clone()))
-        .collect();
-    let names = objects.iter().filter(of_kind("ResourceClaim")).map(Object::full_name).collect();
-    let mut maker = Maker { templates, names, missing: BTreeMap::new(), made: Vec::new() };
-    for object in objects.iter_mut().filter(|object| object.kind == "Pod" && object.api_version == "v1") {
-        maker.make_for(object);
+    let mut maker = Maker::new(all(objects).map(|object| &object.value));
+    maker.names = objects.iter().filter(|object| is(object, "ResourceClaim")).map(Object::full_name).collect();
+    let mut made = Vec::new();
+    for pod in objects.iter_mut().filter(|object| object.kind == "Pod" && object.api_version == "v1") {
+        let claims = maker.make_for(&mut pod.value);
+        made.extend(claims.into_iter().map(|value| Object {
+            value,
+            api_version: VERSION.to_owned(),
+            kind: "ResourceClaim".to_owned(),
+            ..pod.clone()
+        }));
     }
-    objects.retain(|object| !of_kind("ResourceClaimTemplate")(&object));
-    objects.append(&mut maker.made);
+    objects.retain(|object| !is(object, KIND));
+    objects.append(&mut made);
     notes.extend(maker.missing.iter().map(|(template, pods)| {
         let who = if *pods == 1 { "it waits for its claim" } else { "they wait for their claims" };
         format!(
@@ -32,22 +34,47 @@ pub(super) fn make(objects: &mut Vec<Object>, notes: &mut Vec<String>) {
     }));
 }
 
+/// The templates among these objects.
+pub(super) fn all(objects: &[Object]) -> impl Iterator<Item = &Object> {
+    objects.iter().filter(|object| is(object, KIND))
+}
+
+fn is(object: &Object, kind: &str) -> bool {
+    object.kind == kind && object.api_version == VERSION
+}
+
+/// The claims of a pod that is not there yet, by the templates among `written`, and the templates that are not among them. The pod's status
+/// says what the claims are called.
+pub(super) fn of_copy(pod: &mut Value, written: &[Value]) -> (Vec<Value>, Vec<String>) {
+    let mut maker = Maker::new(written.iter().filter(|object| object["kind"] == KIND));
+    let claims = maker.make_for(pod);
+    (claims, maker.missing.into_keys().collect())
+}
+
 struct Maker {
     /// By namespace and name, as the names of claims.
     templates: BTreeMap<String, Value>,
     names: BTreeSet<String>,
     /// What pods name and is not there, with how many pods name it.
     missing: BTreeMap<String, usize>,
-    made: Vec<Object>,
 }
 
 impl Maker {
-    fn make_for(&mut self, pod: &mut Object) {
-        let spec = &pod.value["spec"];
+    fn new<'a>(templates: impl Iterator<Item = &'a Value>) -> Self {
+        let spec_of = |template: &Value| {
+            let (namespace, name) = names(template);
+            (format!("{namespace}/{name}"), template["spec"]["spec"].clone())
+        };
+        Self { templates: templates.map(spec_of).collect(), names: BTreeSet::new(), missing: BTreeMap::new() }
+    }
+
+    /// The claims of the pod that are not made yet.
+    fn make_for(&mut self, pod: &mut Value) -> Vec<Value> {
+        let spec = &pod["spec"];
         if spec["nodeName"].as_str().is_some_and(|node| !node.is_empty()) {
-            return;
+            return Vec::new();
         }
-        let known = pod.value["status"]["resourceClaimStatuses"].as_array().cloned().unwrap_or_default();
+        let known = pod["status"]["resourceClaimStatuses"].as_array().cloned().unwrap_or_default();
         let entries = spec["resourceClaims"].as_array().into_iter().flatten();
         let named =
             entries.filter_map(|entry| Some((entry["name"].as_str()?, entry["resourceClaimTemplateName"].as_str()?)));
@@ -55,27 +82,26 @@ impl Maker {
             .filter(|(name, _)| known.iter().all(|status| status["name"] != *name))
             .map(|(name, template)| (name.to_owned(), template.to_owned()))
             .collect();
-        let mut statuses = known;
-        for (name, template) in open {
-            let namespace = pod.full_name().split('/').next().unwrap_or_default().to_owned();
+        let (mut statuses, mut made) = (known, Vec::new());
+        for (entry, template) in open {
+            let (namespace, name) = names(pod);
             let template = format!("{namespace}/{template}");
-            let Some(spec) = self.templates.get(&template).cloned() else {
+            let Some(spec) = self.templates.get(&template) else {
                 *self.missing.entry(template).or_default() += 1;
                 continue;
             };
-            let claim = self.free_name(
-                &namespace,
-                &format!("{}-{name}", pod.value["metadata"]["name"].as_str().unwrap_or_default()),
-            );
-            statuses.push(json!({"name": name, "resourceClaimName": claim}));
-            self.made.push(made(pod, &namespace, &claim, &spec));
+            let spec = spec.clone();
+            let claim = self.free_name(namespace, &format!("{name}-{entry}"));
+            statuses.push(json!({"name": entry, "resourceClaimName": claim}));
+            made.push(claim_for(pod, &claim, &spec));
         }
-        if !statuses.is_empty() && pod.value.is_object() {
-            if !pod.value["status"].is_object() {
-                pod.value["status"] = json!({});
+        if !statuses.is_empty() && pod.is_object() {
+            if !pod["status"].is_object() {
+                pod["status"] = json!({});
             }
-            pod.value["status"]["resourceClaimStatuses"] = statuses.into();
+            pod["status"]["resourceClaimStatuses"] = statuses.into();
         }
+        made
     }
 
     /// The first of `NAME`, `NAME-2`, `NAME-3` that no claim has.
@@ -87,19 +113,19 @@ impl Maker {
 }
 
 /// A claim for the pod. A template's labels and annotations say nothing to schedulers.
-fn made(pod: &mut Object, namespace: &str, claim: &str, spec: &Value) -> Object {
-    let name = pod.full_name().replace('/', "-");
-    let metadata = &mut pod.value["metadata"];
+fn claim_for(pod: &mut Value, claim: &str, spec: &Value) -> Value {
+    let (namespace, name) = names(pod);
+    let (namespace, uid) = (namespace.to_owned(), format!("simulated-pod-{namespace}-{name}"));
+    let metadata = &mut pod["metadata"];
     if metadata["uid"].as_str().is_none_or(str::is_empty) {
-        metadata["uid"] = format!("simulated-pod-{name}").into();
+        metadata["uid"] = uid.into();
     }
     let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": metadata["name"], "uid": metadata["uid"], "controller": true});
-    let value = json!({
+    json!({
         "apiVersion": VERSION, "kind": "ResourceClaim",
         "metadata": {"namespace": namespace, "name": claim, "ownerReferences": [owner]},
         "spec": spec,
-    });
-    Object { api_version: VERSION.to_owned(), kind: "ResourceClaim".to_owned(), value, ..pod.clone() }
+    })
 }
 
 #[cfg(test)]

@@ -33,9 +33,15 @@ impl Object {
 
     /// `namespace/name` as written; `default` where it names no namespace.
     pub(super) fn full_name(&self) -> String {
-        let text = |key: &str| self.value["metadata"][key].as_str().filter(|text| !text.is_empty());
-        format!("{}/{}", text("namespace").unwrap_or("default"), text("name").unwrap_or_default())
+        let (namespace, name) = names(&self.value);
+        format!("{namespace}/{name}")
     }
+}
+
+/// Namespace and name of an object as written; `default` where it names no namespace.
+pub(super) fn names(object: &Value) -> (&str, &str) {
+    let text = |key: &str| object["metadata"][key].as_str().filter(|text| !text.is_empty());
+    (text("namespace").unwrap_or("default"), text("name").unwrap_or_default())
 }
 
 /// The objects in `text`, which stands in the file called `name`; members of lists one by one.

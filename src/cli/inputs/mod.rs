@@ -95,8 +95,11 @@ pub(crate) fn load_keeping(
 ) -> Result<(Inputs, Vec<Value>), InputError> {
     let mut notes = Vec::new();
     let mut read = read_with(&args.filename, &mut calls)?;
+    let templates: Vec<Value> =
+        claim_templates::all(&read).filter(|one| wanted.takes(one)).map(Wanted::completed).collect();
     claim_templates::make(&mut read, &mut notes);
-    let written: Vec<Value> = read.iter().filter(|object| wanted.takes(object)).map(Wanted::completed).collect();
+    let mut written: Vec<Value> = read.iter().filter(|object| wanted.takes(object)).map(Wanted::completed).collect();
+    written.extend(templates);
     // What was asked about is not of a kind that does not matter.
     read.retain(|object| !wanted.takes(object) || Kind::find(&object.api_version, &object.kind).is_some());
     let mut objects = objects::sort(read, &calls, &mut notes);

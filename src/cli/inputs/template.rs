@@ -1,7 +1,7 @@
 //! Pods as their controllers make them, from pods and workloads as they were written.
 
-use super::count;
 use super::written::{Named, PodSource};
+use super::{claim_templates, count};
 use anyhow::{anyhow, bail};
 use berth_cluster::decode::{Decoder, Object};
 use berth_cluster::manifest::from_manifest;
@@ -18,21 +18,27 @@ pub(crate) struct Maker<'a> {
     decoder: Decoder,
     /// Claims that are left aside, by class.
     immediate: BTreeMap<Str, usize>,
+    /// ResourceClaimTemplates that are named and not there.
+    missing: Vec<String>,
 }
 
 impl<'a> Maker<'a> {
     pub(crate) fn new(cluster: &'a Cluster) -> Self {
-        Self { cluster, decoder: Decoder::default(), immediate: BTreeMap::new() }
+        Self { cluster, decoder: Decoder::default(), immediate: BTreeMap::new(), missing: Vec::new() }
     }
 
     /// Lines for the user about what templates leave aside.
     pub(crate) fn notes(&self) -> impl Iterator<Item = String> {
-        self.immediate.iter().map(|(class, claims)| {
+        let immediate = self.immediate.iter().map(|(class, claims)| {
             format!(
                 "{} of class {class:?}, which makes volumes before pods are placed: where they will be is not known; judged without them",
                 count(*claims, "new claim")
             )
-        })
+        });
+        let missing = self.missing.iter();
+        immediate.chain(missing.map(|template| {
+            format!("resourceclaimtemplate {template} is not there: copies wait for their claims; add its manifest")
+        }))
     }
 
     /// The pods among `written` that run on `nodes`, in the order written.
@@ -73,7 +79,16 @@ impl<'a> Maker<'a> {
         if !object["spec"]["template"]["spec"].is_object() {
             bail!("{named}: spec.template is missing: write it, or name a pod");
         }
-        let template = self.template(from_template(named, object), set)?;
+        let mut pod = from_template(named, object);
+        let (claims, missing) = claim_templates::of_copy(&mut pod, written);
+        self.missing.extend(missing);
+        let mut template = self.template(pod, set)?;
+        for claim in claims {
+            match self.decode(&claim)? {
+                Object::ResourceClaim(claim) => template.resource_claims.push(*claim),
+                _ => bail!("{}: not a ResourceClaim", claim["metadata"]["name"]),
+            }
+        }
         Ok((
             template,
             format!("like the template of {named}, which has no pod: what admission would add is not counted"),

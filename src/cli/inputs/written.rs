@@ -1,6 +1,7 @@
 //! Objects as they were written, for commands that need more of them than the engine keeps: of a running pod it keeps nothing
 //! that only placing reads, and of a workload no pod template.
 
+use super::claim_templates;
 use super::documents::Object;
 use serde_json::Value;
 use std::{fmt, str::FromStr};
@@ -12,7 +13,7 @@ pub(crate) struct Wanted {
     pub(crate) on_nodes: Vec<String>,
     /// Every PodDisruptionBudget.
     pub(crate) budgets: bool,
-    /// This pod or workload, and the pods of its namespace.
+    /// This pod or workload, and the pods and the ResourceClaimTemplates of its namespace.
     pub(crate) like: Option<Named>,
 }
 
@@ -104,6 +105,7 @@ impl Wanted {
                     || self.like.as_ref().is_some_and(is_neighbour)
             }
             ("policy/v1", "PodDisruptionBudget") => self.budgets,
+            (claim_templates::VERSION, claim_templates::KIND) => self.like.as_ref().is_some_and(is_neighbour),
             _ => self.like.as_ref().is_some_and(is_like),
         }
     }
@@ -137,6 +139,7 @@ mod tests {
             object("apps/v1", "Deployment", "other", json!({})),
             object("example.com/v1", "Deployment", "web", json!({})),
             object("policy/v1", "PodDisruptionBudget", "web", json!({})),
+            object("resource.k8s.io/v1", "ResourceClaimTemplate", "one", json!({})),
         ];
         let text = json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
         let objects = split("f.json", &text).unwrap();
@@ -152,7 +155,12 @@ mod tests {
             name: "web".into(),
         };
         let like = |namespace| Wanted { like: Some(named(namespace)), ..Wanted::default() };
-        let want = [r#""Pod" "default" "on-a""#, r#""Pod" "default" "on-b""#, r#""Deployment" "default" "web""#];
+        let want = [
+            r#""Pod" "default" "on-a""#,
+            r#""Pod" "default" "on-b""#,
+            r#""Deployment" "default" "web""#,
+            r#""ResourceClaimTemplate" "default" "one""#,
+        ];
         assert_eq!(kept(&like("default")), want);
         assert_eq!(kept(&like("ci")), [""; 0]);
         assert_eq!(kept(&Wanted::default()), [""; 0]);

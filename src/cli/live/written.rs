@@ -45,7 +45,8 @@ fn said(resource: &str) -> impl Fn(kube::Error) -> anyhow::Error {
     move |error| anyhow!("{resource}: {}; it needs the rights get and list on {resource}", client::root_cause(&error))
 }
 
-/// The object that `named` names, and pods that its selector may select; nothing where it is not there.
+/// The object that `named` names, and pods that its selector may select; nothing where it is not there. Without pods also the templates of
+/// the claims that its pods would get, as far as they are there.
 async fn workload(client: &Client, named: &Named) -> kube::Result<Vec<Value>> {
     let Named { kind, namespace, name } = named;
     let root = if kind.api_version() == "v1" { "/api/v1".to_owned() } else { format!("/apis/{}", kind.api_version()) };
@@ -65,8 +66,26 @@ async fn workload(client: &Client, named: &Named) -> kube::Result<Vec<Value>> {
         let selected = ListParams::default().labels(&labels.join(","));
         written = list(client, &format!("/api/v1/namespaces/{namespace}/pods"), "Pod", selected).await?;
     }
+    if written.is_empty() {
+        let entries = object["spec"]["template"]["spec"]["resourceClaims"].as_array().into_iter().flatten();
+        for template in entries.filter_map(|entry| entry["resourceClaimTemplateName"].as_str()) {
+            written.extend(claim_template(client, namespace, template).await?);
+        }
+    }
     written.push(object);
     Ok(written)
+}
+
+async fn claim_template(client: &Client, namespace: &str, name: &str) -> kube::Result<Option<Value>> {
+    let path = format!("/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaimtemplates");
+    let request = Request::new(path).get(name, &kube::api::GetParams::default()).map_err(kube::Error::BuildRequest)?;
+    let mut template: Value = match client.request(request).await {
+        // Whoever misses it says so.
+        Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => return Ok(None),
+        answer => answer?,
+    };
+    template["kind"] = "ResourceClaimTemplate".into();
+    Ok(Some(template))
 }
 
 /// Every object at `path` that `params` select, page by page, each with its kind.
@@ -107,6 +126,21 @@ mod tests {
                         "spec": {"selector": {"matchLabels": {"app": "web"}}}}),
                 ),
                 "/apis/apps/v1/namespaces/ci/deployments/none" => Reply::status(404, "no"),
+                "/apis/apps/v1/namespaces/ci/deployments/train" => {
+                    let entries = json!([{"name": "a", "resourceClaimTemplateName": "one"},
+                        {"name": "b", "resourceClaimTemplateName": "none"}, {"name": "c", "resourceClaimName": "d"}]);
+                    let template = json!({"spec": {"resourceClaims": entries}});
+                    let selector = json!({"matchLabels": {"app": "train"}});
+                    Reply::json(
+                        200,
+                        json!({"metadata": {"name": "train", "namespace": "ci"},
+                        "spec": {"selector": selector, "template": template}}),
+                    )
+                }
+                "/api/v1/namespaces/ci/pods" if asked.query.contains("train") => {
+                    Reply::json(200, json!({"apiVersion": "v1", "metadata": {}, "items": []}))
+                }
+                "/apis/resource.k8s.io/v1/namespaces/ci/resourceclaimtemplates/none" => Reply::status(404, "no"),
                 BUDGETS => Reply::status(403, "no"),
                 _ => Reply::json(
                     200,
@@ -122,6 +156,10 @@ mod tests {
         assert_eq!((&written[1]["kind"], written.len()), (&json!("Deployment"), 2));
         assert!(server.requests().iter().any(|asked| asked.query.contains("labelSelector=app%3Dweb")));
         assert_eq!(of(&server.client(), &like("none")).await.unwrap(), Vec::<Value>::new());
+
+        let written = of(&server.client(), &like("train")).await.unwrap();
+        let kinds: Vec<_> = written.iter().map(|object| object["kind"].as_str().unwrap()).collect();
+        assert_eq!(kinds, ["ResourceClaimTemplate", "Deployment"], "of those without pods alone");
 
         let on_a = Wanted { on_nodes: vec!["a".into()], budgets: true, like: None };
         assert_eq!(of(&server.client(), &on_a).await.unwrap().len(), 1, "budgets may not be read");

@@ -93,11 +93,11 @@ pub(super) fn touch(api: &Api, claims: &[Value], round: u32) {
     }
 }
 
-/// Whether another pod uses the pod's claim on a node that is not there any more: this one fits nowhere else.
-pub(super) fn is_away(claims: &Claims<'_>, nodes: &BTreeMap<&str, &Value>, pod: &Value) -> bool {
+/// Whether another pod uses the pod's claim on a node that takes no more pods: this one fits nowhere else.
+pub(super) fn is_away(claims: &Claims<'_>, takes_more: impl Fn(&str) -> bool, pod: &Value) -> bool {
     let Some(claim) = claim_in(pod).and_then(|claim| claims.get(claim)) else { return false };
     let is_used = users(claim).any(|user| user["uid"] != pod["metadata"]["uid"]);
-    is_used && devices_of(claim).any(|[_, pool, _]| !nodes.contains_key(pool))
+    is_used && devices_of(claim).any(|[_, pool, _]| !takes_more(pool))
 }
 
 /// What must not be of the devices of these pods.
@@ -183,11 +183,14 @@ fn what_must_not_be_of_devices_is_told() {
     ] {
         assert_eq!(told(&claims, &pod), [wrong]);
     }
-    // One that waits may do so if its device is another pod's and its node is gone.
-    let nodes = BTreeMap::from([("here", &pod)]);
+    // One that waits may do so if its device is another pod's and its node is gone, or full.
     for (pool, user, expected) in [("gone", "v", true), ("gone", "u", false), ("here", "v", false)] {
         let object = claim(pool, "a", user);
-        assert_eq!(is_away(&BTreeMap::from([("one", &object)]), &nodes, &pod), expected, "{pool} {user}");
+        assert_eq!(
+            is_away(&BTreeMap::from([("one", &object)]), |node| node == "here", &pod),
+            expected,
+            "{pool} {user}"
+        );
     }
     pod["status"] = json!({"phase": "Failed", "reason": Driver::REASON, "message": "claim one is not allocated"});
     assert_eq!(told(&[], &pod), ["pod p was refused: claim one is not allocated"]);

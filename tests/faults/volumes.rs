@@ -7,7 +7,7 @@ use berth_lab::{Api, ControlPlane};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::checker::bound_at;
+use crate::checker::{SHOWN_WITHIN, bound_at};
 use crate::load::{LOADED, delete_all};
 use crate::storage::{NOBODY, VOLUMES, claim_path, class, local_volume};
 
@@ -77,33 +77,36 @@ pub(super) struct Storage<'a> {
     pub(super) claims: BTreeMap<&'a str, &'a Value>,
     pub(super) volumes: BTreeMap<&'a str, &'a Value>,
     pub(super) nodes: BTreeMap<&'a str, &'a Value>,
-    /// When which node was deleted for good.
+    /// When the deletion of which node, for good, was asked for.
     pub(super) gone: &'a BTreeMap<String, Timestamp>,
 }
 
 impl<'a> Storage<'a> {
-    /// Whether the node was made, or made anew, since the pod was bound to it.
-    fn is_made_since(&self, pod: &Value, node: &str) -> bool {
+    /// Whether the early pod counted nowhere when the late one was bound, as far as can be told: while its node is away it does not, as
+    /// upstream (docs/differences.md), and from when the node is there again it does.
+    fn was_away(&self, early: &Value, late: &Value) -> bool {
+        let node = text(&early["spec"]["nodeName"]);
+        let (Some(was), Some(bound)) = (bound_at(early), bound_at(late)) else { return false };
+        // A pod says when it was bound to the second: it may have been one later.
+        let is_gone = self.gone.get(node).is_some_and(|gone| *gone < bound + Duration::from_secs(1));
         let made = self.nodes.get(node).map(|node| text(&node["metadata"]["creationTimestamp"]));
         let made = made.and_then(|made| made.parse::<Timestamp>().ok());
-        made.zip(bound_at(pod)).is_some_and(|(made, bound)| made >= bound)
+        is_gone || made.is_some_and(|made| made >= was && bound <= made + SHOWN_WITHIN)
     }
 
     /// Two of the pods, one of which was bound to the claim while the other used it; each is said with its node and the time.
-    ///
-    /// While its node is away a pod counts nowhere, as upstream: docs/differences.md.
     fn crowded(&self, users: &[&Value]) -> Option<[String; 2]> {
-        let node = |pod: &Value| text(&pod["spec"]["nodeName"]).to_owned();
-        let told = |pod: &Value| format!("{} (on {}, {:?})", text(&pod["metadata"]["name"]), node(pod), bound_at(pod));
-        // A pod says when it was bound to the second: it may have been one later.
-        let went_before = |early: &Value, late: &Value| {
-            let gone = self.gone.get(&node(early));
-            gone.zip(bound_at(late)).is_some_and(|(gone, bound)| *gone < bound + Duration::from_secs(1))
+        let told = |pod: &Value| {
+            format!("{} (on {}, {:?})", text(&pod["metadata"]["name"]), text(&pod["spec"]["nodeName"]), bound_at(pod))
         };
-        let mut users: Vec<&Value> = users.iter().copied().filter(|pod| !self.is_made_since(pod, &node(pod))).collect();
+        let mut users = users.to_vec();
         users.sort_by_key(|pod| bound_at(pod));
+        let is_right = |early: &Value, late: &Value| {
+            let either = bound_at(early) == bound_at(late) && self.was_away(late, early);
+            either || self.was_away(early, late)
+        };
         users.iter().enumerate().find_map(|(i, late)| {
-            let early = users[..i].iter().find(|early| !went_before(early, late))?;
+            let early = users[..i].iter().find(|early| !is_right(early, late))?;
             Some([told(early), told(late)])
         })
     }

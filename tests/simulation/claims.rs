@@ -4,11 +4,12 @@
 use super::facts::{Facts, NodeLife, PodFact};
 use super::model::api::{Asked, Place};
 use super::model::kinds::Of;
+use super::model::store::text;
 use super::rules::{Rules, Wrong};
 use serde_json::Value;
 
 fn claim_of(body: &Value) -> &str {
-    body.pointer("/spec/claimRef/uid").and_then(Value::as_str).unwrap_or_default()
+    text(body, "/spec/claimRef/uid")
 }
 
 /// V1 and V2 of a bind to a node; `is_known` tells which other pods the operator has long known to be on a node that is there: as with

@@ -55,7 +55,7 @@ impl Inner {
         running.filter_map(|(process, operator)| Some((process, operator.inside.clone()?))).collect()
     }
 
-    /// S8: the sums that every ledger keeps are those of its pods. And the rule window, and L3.
+    /// S8: the sums that every ledger keeps are those of its pods and claims. And the rule window, and L3.
     pub(crate) fn audit(&mut self) {
         for (process, inside) in self.insides() {
             if let Err(why) = inside.engine().read(Ledger::audit) {

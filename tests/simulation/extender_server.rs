@@ -3,6 +3,7 @@
 use super::extenders::{ExtenderPlan, Extenders, Ill};
 use super::facts::By;
 use super::model::api::{Asked, answer};
+use super::model::store::text;
 use super::rules::MAY_BIND_WITHIN;
 use super::world::{Inner, World};
 use berth_extender::{Connector, Stream};
@@ -147,7 +148,7 @@ impl Inner {
 
 impl Call {
     fn text(&self, at: &str) -> &str {
-        self.body.pointer(at).and_then(Value::as_str).unwrap_or_default()
+        text(&self.body, at)
     }
 
     /// The pod, and the node that it is to be bound to.

@@ -3,7 +3,7 @@
 use super::facts::PodFact;
 use super::model::api::Asked;
 use super::model::kinds::Of;
-use super::model::store::key;
+use super::model::store::{key, text};
 use super::plan::{Plan, Step};
 use super::random::Random;
 use super::world::{Act, Inner};
@@ -399,8 +399,7 @@ impl Inner {
     /// lets it not go, and nobody binds a pod that an extender is to bind.
     pub(crate) fn is_extenders_will(&mut self, operator: usize, binding: &Asked, is_by_extender: bool, now: Instant) {
         let body = binding.json();
-        let text = |at: &str| body.pointer(at).and_then(Value::as_str).unwrap_or_default();
-        let (uid, node) = (text("/metadata/uid"), text("/target/name"));
+        let (uid, node) = (text(&body, "/metadata/uid"), text(&body, "/target/name"));
         // A pod with claims may have been decided long ago.
         let Some(pod) = self.facts.pods.get(uid).filter(|pod| !pod.is_prepared()) else { return };
         if self.rules.is_repeated(operator, uid, node) {

@@ -159,7 +159,7 @@ fn bytes(quantity: &str) -> i128 {
 /// The claims that a pod mounts.
 fn claims_of(pod: &Value) -> Vec<String> {
     let namespace = text(pod, "/metadata/namespace");
-    let volumes = pod.pointer("/spec/volumes").and_then(Value::as_array).into_iter().flatten();
+    let volumes = at(pod, "/spec/volumes").and_then(Value::as_array).into_iter().flatten();
     volumes.map(|volume| format!("{namespace}/{}", text(volume, "/persistentVolumeClaim/claimName"))).collect()
 }
 
@@ -173,9 +173,7 @@ impl PodFact {
             port: at(value, "/spec/containers/0/ports/0/hostPort").and_then(Value::as_u64),
             app: text(value, "/metadata/labels/app").to_owned(),
             claims: claims_of(value),
-            managed: value
-                .pointer("/spec/containers/0/resources/requests")
-                .is_some_and(|all| all.get(RESOURCE).is_some()),
+            managed: at(value, "/spec/containers/0/resources/requests").is_some_and(|all| all.get(RESOURCE).is_some()),
             devices: Devices::of(value),
             alone: at(value, "/spec/affinity/podAntiAffinity").is_some(),
             pool: named(value, "/spec/nodeSelector/pool"),

@@ -2,12 +2,8 @@
 //! that its operator was told is bound.
 
 use super::model::api::Asked;
+use super::model::store::text;
 use super::world::Inner;
-use serde_json::Value;
-
-fn text<'a>(event: &'a Value, at: &str) -> &'a str {
-    event.pointer(at).and_then(Value::as_str).unwrap_or_default()
-}
 
 impl Inner {
     /// An operator sends a new event.

@@ -4,6 +4,7 @@
 
 use super::facts::PodFact;
 use super::model::api::Asked;
+use super::model::store::text;
 use super::plan::Plan;
 use super::random::Random;
 use super::world::Inner;
@@ -97,8 +98,7 @@ impl Inner {
             return;
         }
         let event = event.json();
-        let uid = |at: &str| event.pointer(at).and_then(Value::as_str).unwrap_or_default();
-        let (victim, preemptor) = (uid("/regarding/uid"), uid("/related/uid"));
+        let (victim, preemptor) = (text(&event, "/regarding/uid"), text(&event, "/related/uid"));
         if event["reason"] != "Preempted" {
             return;
         }

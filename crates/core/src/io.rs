@@ -323,7 +323,7 @@ pub enum Effect {
     Deallocate(DeallocateRequest),
     /// Not answered.
     Nominate(NominateRequest),
-    /// The pod waits on this node until drivers have made its devices ready. Not answered.
+    /// The pod is bound to this node once drivers say that its devices are ready, which they may have said already. Not answered.
     AwaitDevices { pod: Arc<Pod>, node: Str },
     /// Not answered.
     Refuse(Refusal),

@@ -28,13 +28,13 @@ pub struct PoolUse {
 pub struct DeviceUse {
     /// How many results hold it alone.
     dedicated: u32,
-    /// Sorted by id, so that what is kept does not depend on who came first.
+    /// Sorted, so that what is kept does not depend on who came first.
     shares: Vec<Share>,
     /// What the shares consume together, sorted by name; `None` if no share says what it consumes.
     sums: Option<Vec<(QualifiedName, Quantity)>>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Share {
     id: Str,
     consumed: Vec<(QualifiedName, Quantity)>,
@@ -117,8 +117,9 @@ impl DeviceUse {
         match &result.share_id {
             None => self.dedicated += 1,
             Some(id) => {
-                let at = self.shares.partition_point(|share| share.id <= *id);
-                self.shares.insert(at, Share { id: id.clone(), consumed: result.consumed_capacity.clone() });
+                let share = Share { id: id.clone(), consumed: result.consumed_capacity.clone() };
+                let at = self.shares.partition_point(|own| *own < share);
+                self.shares.insert(at, share);
                 self.add_up();
             }
         }

@@ -47,7 +47,7 @@ pub trait EffectSink: Send + Sync + 'static {
     /// A pod of `profile` is bound: says so to its owner.
     fn bound(&self, profile: &Str, pod: Arc<Pod>, node: Str);
 
-    /// A pod of `profile` waits on this node until drivers have made its devices ready: says so to its owner.
+    /// A pod of `profile` is bound to this node once drivers say that its devices are ready: says so to its owner.
     fn awaits_devices(&self, profile: &Str, pod: Arc<Pod>, node: Str);
 
     /// Tells a pod's owner why `profile` does not place it.

@@ -16,7 +16,8 @@ use std::{str::FromStr, sync::Arc};
 
 const HELP: &str = "\
 Copies are placed one after the other by the engine, until one is refused; none preempts a pod. Pods that are pending go
-first. Of a workload with pods the newest pod is copied, with all that admission added; of one without, its template.
+first. Of a workload with pods the newest pod is copied, with all that admission added; of one without, its template, with
+ResourceClaims by the ResourceClaimTemplates that it names.
 
 Examples:
   # How many more replicas fit, where, and what stops the next one? The cluster of the kubeconfig is read.

@@ -11,7 +11,7 @@ pub(super) const KIND: &str = "ResourceClaimTemplate";
 /// Adds the claims of pods that wait, which are not made yet, and writes into the pods' status what they are called. The templates are taken
 /// out.
 pub(super) fn make(objects: &mut Vec<Object>, notes: &mut Vec<String>) {
-    let mut maker = Maker::new(all(objects).map(|object| &object.value));
+    let mut maker = Claims::new(all(objects).map(|object| &object.value));
     maker.names = objects.iter().filter(|object| is(object, "ResourceClaim")).map(Object::full_name).collect();
     let mut made = Vec::new();
     for pod in objects.iter_mut().filter(|object| object.kind == "Pod" && object.api_version == "v1") {
@@ -46,12 +46,13 @@ fn is(object: &Object, kind: &str) -> bool {
 /// The claims of a pod that is not there yet, by the templates among `written`, and the templates that are not among them. The pod's status
 /// says what the claims are called.
 pub(super) fn of_copy(pod: &mut Value, written: &[Value]) -> (Vec<Value>, Vec<String>) {
-    let mut maker = Maker::new(written.iter().filter(|object| object["kind"] == KIND));
+    let mut maker = Claims::new(written.iter().filter(|object| object["kind"] == KIND));
     let claims = maker.make_for(pod);
     (claims, maker.missing.into_keys().collect())
 }
 
-struct Maker {
+/// Makes claims.
+struct Claims {
     /// By namespace and name, as the names of claims.
     templates: BTreeMap<String, Value>,
     names: BTreeSet<String>,
@@ -59,7 +60,7 @@ struct Maker {
     missing: BTreeMap<String, usize>,
 }
 
-impl Maker {
+impl Claims {
     fn new<'a>(templates: impl Iterator<Item = &'a Value>) -> Self {
         let spec_of = |template: &Value| {
             let (namespace, name) = names(template);

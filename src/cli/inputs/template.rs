@@ -37,7 +37,9 @@ impl<'a> Maker<'a> {
         });
         let missing = self.missing.iter();
         immediate.chain(missing.map(|template| {
-            format!("resourceclaimtemplate {template} is not there: copies wait for their claims; add its manifest")
+            format!(
+                "resourceclaimtemplate {template} is not there, or this account may not get it: copies wait for their claims"
+            )
         }))
     }
 
@@ -83,6 +85,8 @@ impl<'a> Maker<'a> {
         let (claims, missing) = claim_templates::of_copy(&mut pod, written);
         self.missing.extend(missing);
         let mut template = self.template(pod, set)?;
+        // Not what is there under such a name.
+        template.resource_claims.clear();
         for claim in claims {
             match self.decode(&claim)? {
                 Object::ResourceClaim(claim) => template.resource_claims.push(*claim),

@@ -14,7 +14,7 @@ use kube::Client;
 /// Kinds without which there is no answer.
 const NEEDED: [&str; 2] = ["nodes", "pods"];
 
-/// Of the kinds that need not be served the one without which pods are held that use it.
+/// Pods that have some are held where they cannot be read.
 const CLAIMS: &str = "resourceclaims.resource.k8s.io";
 
 /// How often the whole cluster is read anew because the API server has the version no more, before it is read without one.
@@ -118,6 +118,13 @@ fn settled<W: Watched>(
     let needed = NEEDED.contains(&W::RESOURCE);
     let listed = match read {
         Ok(listed) => listed,
+        Err(CallError::Api { code: 403, .. }) if W::RESOURCE == CLAIMS => {
+            notes.push(format!(
+                "{CLAIMS} may not be listed by this account: pods with claims are answered as held, whatever the operator may read; grant \
+                 list on {CLAIMS}"
+            ));
+            return Ok(Vec::new());
+        }
         Err(CallError::Api { code: 403, .. }) if !needed => {
             notes.push(super::forbidden(W::RESOURCE));
             return Ok(Vec::new());
@@ -224,7 +231,7 @@ mod tests {
         assert!(cluster.is_ok() && notes.len() == 1, "{notes:?}");
     }
 
-    /// A pod with claims is not told that they are missing where nobody may see them, or where there is no such kind.
+    /// Of a pod with claims it is not said that they are missing where this account may not see them, or where there is no such kind.
     #[tokio::test]
     async fn whether_resource_claims_were_read_is_kept() {
         let claims = "/apis/resource.k8s.io/v1/resourceclaims";

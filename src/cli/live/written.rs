@@ -45,8 +45,8 @@ fn said(resource: &str) -> impl Fn(kube::Error) -> anyhow::Error {
     move |error| anyhow!("{resource}: {}; it needs the rights get and list on {resource}", client::root_cause(&error))
 }
 
-/// The object that `named` names, and pods that its selector may select; nothing where it is not there. Without pods also the templates of
-/// the claims that its pods would get, as far as they are there.
+/// The object that `named` names, pods that its selector may select, and the templates of the claims that its next pods get, as far as they
+/// are there; nothing where it is not there itself.
 async fn workload(client: &Client, named: &Named) -> kube::Result<Vec<Value>> {
     let Named { kind, namespace, name } = named;
     let root = if kind.api_version() == "v1" { "/api/v1".to_owned() } else { format!("/apis/{}", kind.api_version()) };
@@ -66,7 +66,7 @@ async fn workload(client: &Client, named: &Named) -> kube::Result<Vec<Value>> {
         let selected = ListParams::default().labels(&labels.join(","));
         written = list(client, &format!("/api/v1/namespaces/{namespace}/pods"), "Pod", selected).await?;
     }
-    if written.is_empty() {
+    if *kind != PodSource::Pod {
         let entries = object["spec"]["template"]["spec"]["resourceClaims"].as_array().into_iter().flatten();
         for template in entries.filter_map(|entry| entry["resourceClaimTemplateName"].as_str()) {
             written.extend(claim_template(client, namespace, template).await?);
@@ -80,7 +80,7 @@ async fn claim_template(client: &Client, namespace: &str, name: &str) -> kube::R
     let path = format!("/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaimtemplates");
     let request = Request::new(path).get(name, &kube::api::GetParams::default()).map_err(kube::Error::BuildRequest)?;
     let mut template: Value = match client.request(request).await {
-        // Whoever misses it says so.
+        // The answer may do without it, and whoever misses it says so.
         Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => return Ok(None),
         answer => answer?,
     };
@@ -137,9 +137,6 @@ mod tests {
                         "spec": {"selector": selector, "template": template}}),
                     )
                 }
-                "/api/v1/namespaces/ci/pods" if asked.query.contains("train") => {
-                    Reply::json(200, json!({"apiVersion": "v1", "metadata": {}, "items": []}))
-                }
                 "/apis/resource.k8s.io/v1/namespaces/ci/resourceclaimtemplates/none" => Reply::status(404, "no"),
                 BUDGETS => Reply::status(403, "no"),
                 _ => Reply::json(
@@ -159,7 +156,7 @@ mod tests {
 
         let written = of(&server.client(), &like("train")).await.unwrap();
         let kinds: Vec<_> = written.iter().map(|object| object["kind"].as_str().unwrap()).collect();
-        assert_eq!(kinds, ["ResourceClaimTemplate", "Deployment"], "of those without pods alone");
+        assert_eq!(kinds, ["Pod", "ResourceClaimTemplate", "Deployment"], "its pod may have ended");
 
         let on_a = Wanted { on_nodes: vec!["a".into()], budgets: true, like: None };
         assert_eq!(of(&server.client(), &on_a).await.unwrap().len(), 1, "budgets may not be read");

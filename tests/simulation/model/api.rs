@@ -2,7 +2,7 @@
 
 use super::kinds::Of;
 use super::patch;
-use super::store::{Object, Store, key, stamp};
+use super::store::{Object, Store, key, stamp, text};
 use bytes::Bytes;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -424,7 +424,6 @@ fn applied(of: Of, status: &Value) -> Value {
 /// After `BindingREST` and `assignPod` in `pkg/registry/core/pod/storage/storage.go`.
 fn bind(store: &mut Store, place: &Place, binding: &Value, now: Instant) -> Answer {
     let Some(there) = store.get(place.of, &place.key()).cloned() else { return not_found(place) };
-    let named = |at: &str| binding.pointer(at).and_then(Value::as_str).unwrap_or_default();
     if let Some(why) = stale(&there, &binding["metadata"]) {
         return conflict(place, &why);
     }
@@ -443,7 +442,7 @@ fn bind(store: &mut Store, place: &Place, binding: &Value, now: Instant) -> Answ
         return refused(&format!("pod {} has non-empty .spec.schedulingGates", place.name));
     }
     let mut value = there.value.clone();
-    value["spec"]["nodeName"] = named("/target/name").into();
+    value["spec"]["nodeName"] = text(binding, "/target/name").into();
     if let Some(status) = value["status"].as_object_mut() {
         status.remove("nominatedNodeName");
     }

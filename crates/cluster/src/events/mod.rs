@@ -138,7 +138,7 @@ impl Event {
         Self::on_pod(pod, EventType::Warning, "FailedScheduling", "Scheduling", Note::Refusal(text))
     }
 
-    /// The pod waits on the node until drivers have made its devices ready.
+    /// The pod is bound to the node once drivers say that its devices are ready.
     pub fn awaits_devices(pod: Arc<Pod>, node: &str) -> Self {
         let note = format!("waiting for binding conditions for device on node {node}");
         Self::on_pod(pod, EventType::Normal, "BindingConditionsPending", "Scheduling", Note::Plain(note.into()))

@@ -158,6 +158,7 @@ fn devices_are_written_to_the_claim_before_the_pod_is_bound() {
     bench.wrote(all_written);
     assert_eq!(&*bench.binds[0].1.node, node.to_string().as_str());
     assert!(bench.unreserved.is_empty() && bench.refusals.is_empty());
+    assert!(bench.awaiting.is_empty(), "nobody has to make them ready");
 }
 
 #[test]

@@ -33,6 +33,18 @@ impl<T: Footprint> Footprint for Option<T> {
 
 impl<T: Footprint> Footprint for Vec<T> {
     fn heap_bytes(&self) -> usize {
+        self.as_slice().heap_bytes()
+    }
+}
+
+impl<T: Footprint> Footprint for Box<[T]> {
+    fn heap_bytes(&self) -> usize {
+        (**self).heap_bytes()
+    }
+}
+
+impl<T: Footprint> Footprint for [T] {
+    fn heap_bytes(&self) -> usize {
         self.iter().map(|one| size_of::<T>() + one.heap_bytes()).sum()
     }
 }

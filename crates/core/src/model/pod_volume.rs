@@ -82,7 +82,7 @@ pub enum PodVolume {
 /// In the order given, as far as a plugin looks at them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct PodVolumes {
-    list: Vec<PodVolume>,
+    list: Box<[PodVolume]>,
     /// The places of claims in the list, sorted by what [`PodVolume::claim_order`] says of them. Tenants choose how many pods wait with
     /// how many claims, and how often a claim changes: each waiting pod is asked whether it names that.
     by_claim: Box<[u32]>,
@@ -93,7 +93,7 @@ impl From<Vec<PodVolume>> for PodVolumes {
         let mut by_claim: Vec<u32> =
             (0..list.len() as u32).filter(|at| list[*at as usize].claim_order().is_some()).collect();
         by_claim.sort_unstable_by_key(|at| list[*at as usize].claim_order());
-        Self { by_claim: by_claim.into(), list }
+        Self { by_claim: by_claim.into(), list: list.into() }
     }
 }
 

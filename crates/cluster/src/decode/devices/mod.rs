@@ -41,8 +41,12 @@ fn each<S, T>(
     field: &str,
     mut read: impl FnMut(&S) -> Result<T, FieldError>,
 ) -> Result<Vec<T>, FieldError> {
-    let parts = list.iter().enumerate();
-    parts.map(|(index, part)| read(part).map_err(|error| under(&format!("{field}[{index}]"), error))).collect()
+    // Collecting results makes room for four: most lists have one large element, and all of them stay.
+    let mut all = Vec::with_capacity(list.len());
+    for (index, part) in list.iter().enumerate() {
+        all.push(read(part).map_err(|error| under(&format!("{field}[{index}]"), error))?);
+    }
+    Ok(all)
 }
 
 /// Reads each value of the map called `field`, in its order.

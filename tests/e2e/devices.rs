@@ -162,7 +162,7 @@ fn a_pod_waits_until_the_driver_has_made_its_device_ready() {
             Ok(claim["status"]["reservedFor"].is_array().then_some(claim))
         })
         .unwrap();
-    let told = wait_event(&world.plane, &world.name, "p", "BindingConditionsPending");
+    let told = wait_event(world.plane, &world.name, "p", "BindingConditionsPending");
     let note = format!("waiting for binding conditions for device on node {}", world.node_name("0"));
     assert_eq!((&told["note"], &told["type"]), (&json!(note), &json!("Normal")));
     assert!(world.get("p")["spec"]["nodeName"].is_null());

@@ -43,6 +43,13 @@ fn cluster() -> Vec<Value> {
     ]
 }
 
+/// Claims of one device.
+fn template() -> Value {
+    json!({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate",
+        "metadata": {"name": "one", "namespace": "ci"},
+        "spec": {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}}}})
+}
+
 #[test]
 fn copies_of_a_pod_get_devices_of_their_own() {
     let folder = Folder::new("headroom-devices");
@@ -55,13 +62,10 @@ fn copies_of_a_pod_get_devices_of_their_own() {
 #[test]
 fn a_pod_that_was_never_in_a_cluster_is_copied_with_claims_by_its_template() {
     let folder = Folder::new("headroom-template");
-    let template = json!({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate",
-        "metadata": {"name": "one", "namespace": "ci"},
-        "spec": {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}}}});
     let mut waiting = super::pod("new", "train", "1");
     waiting["spec"]["resourceClaims"] = json!([{"name": "gpu", "resourceClaimTemplateName": "one"}]);
     let mut items = cluster();
-    items.extend([template, waiting]);
+    items.extend([template(), waiting]);
     let file = folder.file("all.json", &items);
     let (code, said) = answer(&["headroom", "-n", "ci", "--like", "pod/new", "-f", &file]);
     assert_eq!((code, &said["count"]), (Some(0), &json!(1)), "it takes one device of b itself: {said:#}");
@@ -71,9 +75,6 @@ fn a_pod_that_was_never_in_a_cluster_is_copied_with_claims_by_its_template() {
 #[test]
 fn a_workload_without_pods_is_copied_with_claims_by_its_template() {
     let folder = Folder::new("headroom-workload");
-    let template = json!({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate",
-        "metadata": {"name": "one", "namespace": "ci"},
-        "spec": {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}}}});
     let mut spec = super::pod("next", "train", "1")["spec"].clone();
     spec["resourceClaims"] = json!([{"name": "gpu", "resourceClaimTemplateName": "one"}]);
     let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "next", "namespace": "ci"},
@@ -83,7 +84,7 @@ fn a_workload_without_pods_is_copied_with_claims_by_its_template() {
     let without = folder.file("without.json", &items);
     let (_, said) = answer(&["headroom", "-n", "ci", "--like", "job/next", "-f", &without]);
     assert_eq!(said["count"], 0, "its copies wait for claims: {said:#}");
-    items.push(template);
+    items.push(template());
     let file = folder.file("all.json", &items);
     let (code, said) = answer(&["headroom", "-n", "ci", "--like", "job/next", "-f", &file]);
     assert_eq!((code, &said["count"]), (Some(0), &json!(2)), "both devices of b: {said:#}");

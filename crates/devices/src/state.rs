@@ -206,6 +206,10 @@ mod tests {
         let (first, second) = (allocation(vec![share("x", "1", "3Gi")]), allocation(vec![share("x", "1", "2Gi")]));
         state.allocate(&first);
         state.allocate(&second);
+        let mut other = AllocatedState::default();
+        other.allocate(&second);
+        other.allocate(&first);
+        assert_eq!(state, other, "whoever came first");
         state.deallocate(&second);
         assert_eq!(use_of(&state, "x").unwrap().consumed(&memory), quantity("3Gi"));
     }

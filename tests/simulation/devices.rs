@@ -262,11 +262,10 @@ impl Inner {
                 None => return false,
             },
         };
+        let claims = self.store.of(Of::DeviceClaims).objects.values();
         // Few claims have devices there: whose they are is asked of those alone.
-        let there = |claim: &Object| devices(claim).filter(|(pool, _)| *pool == life.name).count() as u64;
-        let all = self.store.of(Of::DeviceClaims).objects.values().map(|claim| (claim, there(claim)));
-        let held: u64 =
-            all.filter(|(claim, there)| *there > 0 && owner(claim) != pod.uid).map(|(_, there)| there).sum();
+        let there = claims.flat_map(|claim| devices(claim).filter(|(pool, _)| *pool == life.name).map(move |_| claim));
+        let held = there.filter(|claim| owner(claim) != pod.uid).count() as u64;
         held + count <= self.plan.devices
     }
 }

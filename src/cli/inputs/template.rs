@@ -84,15 +84,10 @@ impl<'a> Maker<'a> {
         let mut pod = from_template(named, object);
         let (claims, missing) = claim_templates::of_copy(&mut pod, written);
         self.missing.extend(missing);
-        let mut template = self.template(pod, set)?;
-        // Not what is there under such a name.
-        template.resource_claims.clear();
-        for claim in claims {
-            match self.decode(&claim)? {
-                Object::ResourceClaim(claim) => template.resource_claims.push(*claim),
-                _ => bail!("{}: not a ResourceClaim", claim["metadata"]["name"]),
-            }
-        }
+        // Not what is there under such names.
+        let resource_claims =
+            claims.iter().map(|claim| self.resource_claim(claim)).collect::<anyhow::Result<Vec<_>>>()?;
+        let template = Template { resource_claims, ..self.template(pod, set)? };
         Ok((
             template,
             format!("like the template of {named}, which has no pod: what admission would add is not counted"),
@@ -180,6 +175,13 @@ impl<'a> Maker<'a> {
         match self.decode(manifest)? {
             Object::Pod(pod) => Ok(*pod),
             _ => bail!("{}: not a pod", manifest["metadata"]["name"]),
+        }
+    }
+
+    fn resource_claim(&mut self, manifest: &Value) -> anyhow::Result<ResourceClaim> {
+        match self.decode(manifest)? {
+            Object::ResourceClaim(claim) => Ok(*claim),
+            _ => bail!("{}: not a ResourceClaim", manifest["metadata"]["name"]),
         }
     }
 

@@ -4,8 +4,10 @@ use super::SourceArgs;
 use crate::cli::inputs::{Named, PodSource, Wanted};
 use anyhow::anyhow;
 use berth_cluster::client;
-use kube::{Client, api::ListParams, core::Request};
+use kube::api::{GetParams, ListParams};
+use kube::{Client, core::Request};
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// Objects of one page.
 const PAGE: u32 = 500;
@@ -36,7 +38,12 @@ async fn of(client: &Client, wanted: &Wanted) -> anyhow::Result<Vec<Value>> {
         }
     }
     if let Some(like) = &wanted.like {
-        written.extend(workload(client, like).await.map_err(said(like.kind.resource()))?);
+        let found = workload(client, like).await.map_err(said(like.kind.resource()))?;
+        if let Some(object) = found.last() {
+            let templates = claim_templates(client, &like.namespace, object).await;
+            written.extend(templates.map_err(said("resourceclaimtemplates.resource.k8s.io"))?);
+        }
+        written.extend(found);
     }
     Ok(written)
 }
@@ -45,17 +52,12 @@ fn said(resource: &str) -> impl Fn(kube::Error) -> anyhow::Error {
     move |error| anyhow!("{resource}: {}; it needs the rights get and list on {resource}", client::root_cause(&error))
 }
 
-/// The object that `named` names, pods that its selector may select, and the templates of the claims that its next pods get, as far as they
-/// are there; nothing where it is not there itself.
+/// The object that `named` names, and pods that its selector may select before it; nothing where it is not there.
 async fn workload(client: &Client, named: &Named) -> kube::Result<Vec<Value>> {
     let Named { kind, namespace, name } = named;
     let root = if kind.api_version() == "v1" { "/api/v1".to_owned() } else { format!("/apis/{}", kind.api_version()) };
     let path = format!("{root}/namespaces/{namespace}/{}", kind.resource());
-    let request = Request::new(path).get(name, &kube::api::GetParams::default()).map_err(kube::Error::BuildRequest)?;
-    let mut object: Value = match client.request(request).await {
-        Err(kube::Error::Api(status)) if status.code == 404 => return Ok(Vec::new()),
-        answer => answer?,
-    };
+    let Some(mut object) = get(client, path, name, &[404]).await? else { return Ok(Vec::new()) };
     object["apiVersion"] = kind.api_version().into();
     object["kind"] = kind.name().into();
     let mut written = Vec::new();
@@ -66,26 +68,33 @@ async fn workload(client: &Client, named: &Named) -> kube::Result<Vec<Value>> {
         let selected = ListParams::default().labels(&labels.join(","));
         written = list(client, &format!("/api/v1/namespaces/{namespace}/pods"), "Pod", selected).await?;
     }
-    if *kind != PodSource::Pod {
-        let entries = object["spec"]["template"]["spec"]["resourceClaims"].as_array().into_iter().flatten();
-        for template in entries.filter_map(|entry| entry["resourceClaimTemplateName"].as_str()) {
-            written.extend(claim_template(client, namespace, template).await?);
-        }
-    }
     written.push(object);
     Ok(written)
 }
 
-async fn claim_template(client: &Client, namespace: &str, name: &str) -> kube::Result<Option<Value>> {
-    let path = format!("/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaimtemplates");
-    let request = Request::new(path).get(name, &kube::api::GetParams::default()).map_err(kube::Error::BuildRequest)?;
-    let mut template: Value = match client.request(request).await {
-        // The answer may do without it, and whoever misses it says so.
-        Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => return Ok(None),
-        answer => answer?,
-    };
-    template["kind"] = "ResourceClaimTemplate".into();
-    Ok(Some(template))
+/// The templates of the claims that the next pods of a workload get, as far as they are there and this account may get them: the answer may
+/// do without, and whoever misses one says so.
+async fn claim_templates(client: &Client, namespace: &str, workload: &Value) -> kube::Result<Vec<Value>> {
+    let entries = workload["spec"]["template"]["spec"]["resourceClaims"].as_array().into_iter().flatten();
+    let names: BTreeSet<&str> = entries.filter_map(|entry| entry["resourceClaimTemplateName"].as_str()).collect();
+    let mut templates = Vec::new();
+    for name in names {
+        let path = format!("/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaimtemplates");
+        if let Some(mut template) = get(client, path, name, &[403, 404]).await? {
+            template["kind"] = "ResourceClaimTemplate".into();
+            templates.push(template);
+        }
+    }
+    Ok(templates)
+}
+
+/// The object of this name at `path`; `None` where the API server answers with one of these codes.
+async fn get(client: &Client, path: String, name: &str, without: &[u16]) -> kube::Result<Option<Value>> {
+    let request = Request::new(path).get(name, &GetParams::default()).map_err(kube::Error::BuildRequest)?;
+    match client.request(request).await {
+        Err(kube::Error::Api(status)) if without.contains(&status.code) => Ok(None),
+        answer => answer.map(Some),
+    }
 }
 
 /// Every object at `path` that `params` select, page by page, each with its kind.
@@ -155,7 +164,7 @@ mod tests {
 
         let written = of(&server.client(), &like("train")).await.unwrap();
         let kinds: Vec<_> = written.iter().map(|object| object["kind"].as_str().unwrap()).collect();
-        assert_eq!(kinds, ["Pod", "ResourceClaimTemplate", "Deployment"], "its pod may have ended");
+        assert_eq!(kinds, ["ResourceClaimTemplate", "Pod", "Deployment"], "its pod may have ended");
 
         let on_a = Wanted { on_nodes: vec!["a".into()], budgets: true, like: None };
         assert_eq!(of(&server.client(), &on_a).await.unwrap().len(), 1, "budgets may not be read");

@@ -41,12 +41,8 @@ fn each<S, T>(
     field: &str,
     mut read: impl FnMut(&S) -> Result<T, FieldError>,
 ) -> Result<Vec<T>, FieldError> {
-    // Collecting results makes room for four: most lists have one large element, and all of them stay.
-    let mut all = Vec::with_capacity(list.len());
-    for (index, part) in list.iter().enumerate() {
-        all.push(read(part).map_err(|error| under(&format!("{field}[{index}]"), error))?);
-    }
-    Ok(all)
+    let parts = list.iter().enumerate();
+    gather(parts.map(|(index, part)| read(part).map_err(|error| under(&format!("{field}[{index}]"), error))))
 }
 
 /// Reads each value of the map called `field`, in its order.
@@ -56,7 +52,16 @@ fn each_value<S, T>(
     mut read: impl FnMut(&str, &S) -> Result<T, FieldError>,
 ) -> Result<Vec<T>, FieldError> {
     let values = map.iter();
-    values.map(|(key, value)| read(key, value).map_err(|error| under(&format!("{field}[{}]", &**key), error))).collect()
+    gather(values.map(|(key, value)| read(key, value).map_err(|error| under(&format!("{field}[{}]", &**key), error))))
+}
+
+/// Collecting results makes room for four: most lists have one large element, and all of them stay.
+fn gather<T>(parts: impl ExactSizeIterator<Item = Result<T, FieldError>>) -> Result<Vec<T>, FieldError> {
+    let mut all = Vec::with_capacity(parts.len());
+    for part in parts {
+        all.push(part?);
+    }
+    Ok(all)
 }
 
 fn quantity(amount: &Amount, field: &str) -> Result<Quantity, FieldError> {

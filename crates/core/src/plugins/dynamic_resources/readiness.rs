@@ -2,6 +2,7 @@
 
 use crate::ledger::DeviceTable;
 use crate::model::{ClaimKey, ClaimWrite, DeviceCondition, ResourceClaim, Str};
+use berth_devices::model::DeviceResult;
 use std::sync::Arc;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,8 +16,13 @@ pub(crate) enum Readiness {
 
 /// Whether the driver of some device says by conditions when it is ready.
 pub(crate) fn has_conditions(devices: &DeviceTable, claims: &[ClaimWrite]) -> bool {
-    let known = claims.iter().filter_map(|write| devices.claim(&write.key)?.allocation.as_ref());
-    known.flat_map(|allocation| &allocation.result.results).any(|result| !result.binding_conditions.is_empty())
+    claims.iter().filter_map(|write| devices.claim(&write.key)).any(|claim| conditional(claim).next().is_some())
+}
+
+/// The devices of the claim whose drivers say by conditions when they are ready.
+fn conditional(claim: &ResourceClaim) -> impl Iterator<Item = &DeviceResult> {
+    let results = claim.allocation.iter().flat_map(|allocation| &allocation.result.results);
+    results.filter(|result| !result.binding_conditions.is_empty())
 }
 
 /// As the claims are now. The first that is not ready decides.
@@ -41,8 +47,7 @@ pub(super) fn has_failed(claim: &ResourceClaim) -> bool {
 
 fn of_claim(claim: &ResourceClaim) -> Readiness {
     let name = &claim.key.name;
-    let results = claim.allocation.iter().flat_map(|allocation| &allocation.result.results);
-    for result in results.filter(|result| !result.binding_conditions.is_empty()) {
+    for result in conditional(claim) {
         let status = claim.devices.iter().find(|status| {
             status.driver == result.driver && status.pool == result.pool && status.device == result.device
         });

@@ -111,6 +111,9 @@ fn process(cx: &Context, samples: &mut Samples) {
             samples.counter(Metric::PreBindWrites, &[("resource", resource), ("result", result)], count);
         }
     }
+    for (status, count) in cx.writers.pre_binder.claims_made().all() {
+        samples.counter(Metric::ClaimsMade, &[("status", status)], count);
+    }
     results(Metric::Evictions, cx.writers.evictor.counters(), samples);
     for (metric, pending) in [
         (Metric::PreBindPods, cx.writers.pre_binder.pending()),
@@ -280,6 +283,11 @@ fn measures(measures: &Measures, profile: (&'static str, &str), samples: &mut Sa
         let labels = [("extension_point", point), ("status", status), profile];
         seen(Metric::PointDuration, &labels, distribution(times, NANOS), samples);
     }
+    for (driver, status, waited) in measures.device_waits().all() {
+        let labels = [profile, ("driver", driver), ("status", status)];
+        samples.counter(Metric::DeviceAllocations, &labels, waited.allocations);
+        samples.histogram(Metric::DeviceWaits, &labels, distribution(&waited.times, NANOS));
+    }
     for (plugin, point, status, times) in measures.by_plugin().into_iter().flat_map(PluginTimes::all) {
         let labels = [("plugin", plugin), ("extension_point", point), ("status", status), profile];
         let buckets = times.buckets().map(|(upper, count)| (upper.unwrap_or(f64::INFINITY), count));
@@ -396,7 +404,7 @@ mod tests {
     }
 
     /// Series of one profile at most: with dozens of profiles a Prometheus still keeps fewer than of a hundred nodes.
-    const SERIES: usize = 1_500;
+    const SERIES: usize = 1_725;
 
     #[test]
     fn a_profile_has_a_bounded_number_of_series_whatever_happens_to_it() {

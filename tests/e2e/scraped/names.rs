@@ -17,16 +17,13 @@ pub(super) const NOT_SERVED: [&str; 1] = ["scheduler_volume_scheduling_duration_
 
 /// Of those that `docs/metrics.md` lists as left out, these are not always on kube-scheduler's page: it measures plugins in one
 /// attempt of ten, and the others need a feature that is off in this run, or something that does not happen in it.
-const ONLY_SOMETIMES: [&str; 12] = [
+const ONLY_SOMETIMES: [&str; 9] = [
     "scheduler_queueing_hint_execution_duration_seconds",
     "scheduler_inflight_events",
     "scheduler_permit_wait_duration_seconds",
     "scheduler_async_api_call_execution_total",
     "scheduler_async_api_call_execution_duration_seconds",
     "scheduler_pending_async_api_calls",
-    "scheduler_resourceclaim_creates_total",
-    "scheduler_dra_bindingconditions_allocations_total",
-    "scheduler_dra_bindingconditions_wait_duration_seconds",
     "scheduler_podgroup_schedule_attempts_total",
     "scheduler_podgroup_scheduling_attempt_duration_seconds",
     "scheduler_podgroup_scheduling_algorithm_duration_seconds",

@@ -9,7 +9,7 @@
 
 use super::claim::{Metadata, Object, STRATEGIC, path};
 use super::reserve::{is_definite, why};
-use super::{Kit, WriteResult};
+use super::{CreateResult, Kit, WriteResult};
 use crate::paced::Paced;
 use crate::send::{Answer, Call};
 use crate::slim::{DELETE_PROTECTION, EXTENDED_CLAIM};
@@ -45,6 +45,7 @@ impl Kit {
         let name = &write.key;
         let failed = |Failure { code, message }: Failure| {
             self.resource_claims.count(WriteResult::Failed);
+            self.claims_made.count(CreateResult::Failure);
             Failure { code, message: format!("create claim for extended resources {name}: {message}") }
         };
         let answer = match self.until_known(&create_call(write, claim, pod), &pod.key.namespace, progress).await {
@@ -60,6 +61,7 @@ impl Kit {
             return Err(failed("another claim has this name".to_owned().into()));
         };
         self.resource_claims.count(WriteResult::Written);
+        self.claims_made.count(CreateResult::Success);
         let has_finalizer = metadata.has_finalizer();
         let Metadata { uid, resource_version, .. } = metadata;
         Ok(ClaimWrite { uid, resource_version, has_finalizer, creates: None, ..write.clone() })

@@ -175,6 +175,19 @@ async fn a_claim_that_was_made_without_an_answer_is_found() {
 }
 
 #[tokio::test]
+async fn claims_count_as_made_once_each_whatever_comes_after() {
+    let made = claim("10", "uid-p1", &["resource.kubernetes.io/delete-protection"]);
+    let bench = serving(vec![(504, json!("slow")), (201, made), (403, json!("status")), (403, json!("create"))]).await;
+    for attempt in [1, 2] {
+        let writes = [make()].into();
+        let request = ClaimRequest { attempt: AttemptId(attempt), pod: Arc::new(pod("ns", "p1")), writes };
+        bench.pre_binder.reserve(WORKER, &"profile".into(), request);
+        bench.is_done().await;
+    }
+    assert_eq!(bench.pre_binder.claims_made().seen(), [("success", 1), ("failure", 1)]);
+}
+
+#[tokio::test]
 async fn a_failure_says_which_write_it_was() {
     let create = format!("create claim for extended resources {}: ", key());
     let another = format!("{create}another claim has this name");

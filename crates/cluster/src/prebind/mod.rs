@@ -75,6 +75,8 @@ pub struct Kit {
     claims: Counters<WriteResult>,
     /// ResourceClaims that are made and deleted, and their finalizers.
     resource_claims: Counters<WriteResult>,
+    /// ResourceClaims that are made, alone.
+    claims_made: Counters<CreateResult>,
     /// Allocations and reservations of ResourceClaims.
     claim_status: Counters<WriteResult>,
     nominations: Counters<WriteResult>,
@@ -87,6 +89,14 @@ results! {
         Conflict = "conflict",
         /// The API server refused, or its answer did not come in time, however often it was asked.
         Failed = "failed",
+    }
+}
+
+results! {
+    /// By kube-scheduler's labels.
+    CreateResult {
+        Success = "success",
+        Failure = "failure",
     }
 }
 
@@ -107,6 +117,7 @@ impl PreBinder {
             volumes: Counters::default(),
             claims: Counters::default(),
             resource_claims: Counters::default(),
+            claims_made: Counters::default(),
             claim_status: Counters::default(),
             nominations: Counters::default(),
         };
@@ -152,6 +163,11 @@ impl PreBinder {
             ("resourceclaims/status", claim_status),
             ("pods/status", nominations),
         ]
+    }
+
+    /// Claims that were made for pods' extended resources, and that could not be made.
+    pub fn claims_made(&self) -> &Counters<CreateResult> {
+        &self.kit().claims_made
     }
 }
 

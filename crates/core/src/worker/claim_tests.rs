@@ -379,6 +379,48 @@ fn devices_that_failed_or_are_late_are_freed_and_others_taken() {
     }
 }
 
+/// Driver, status, devices that were waited for and the sum of the times in seconds.
+fn waited(bench: &Bench) -> Vec<(String, &'static str, u64, u64)> {
+    let waits = bench.workers[0].measures.device_waits();
+    let all = waits.all().map(|(driver, status, waited)| {
+        (driver.to_owned(), status, waited.allocations, waited.times.sum() / 1_000_000_000)
+    });
+    all.collect()
+}
+
+#[test]
+fn how_long_devices_took_to_be_ready_is_measured_by_driver_and_end() {
+    for (status, state) in [("success", Some("Attached")), ("failure", Some("Failed")), ("timeout", None)] {
+        let mut bench = Bench::new();
+        bench.seen(prepared);
+        bench.settle();
+        bench.wrote(all_written);
+        assert_eq!(waited(&bench), [], "the wait goes on");
+        let seconds = if let Some(state) = state {
+            bench.now += 7_000;
+            bench.seen(|ledger| reported(ledger, "4", state));
+            7
+        } else {
+            bench.now += 600_000;
+            600
+        };
+        bench.settle();
+        bench.settle();
+        assert_eq!(waited(&bench), [("d".to_owned(), status, 1, seconds)]);
+    }
+}
+
+#[test]
+fn a_claim_that_goes_while_its_devices_are_awaited_ends_the_wait_with_an_error() {
+    let mut bench = Bench::new();
+    bench.seen(prepared);
+    bench.settle();
+    bench.wrote(all_written);
+    bench.seen(|ledger| ledger.delete_resource_claim("default/c"));
+    bench.settle();
+    assert_eq!(waited(&bench), [("d".to_owned(), "error", 1, 0)]);
+}
+
 #[test]
 fn a_claim_that_is_being_deallocated_is_not_taken_for_reserved() {
     let mut bench = Bench::new();

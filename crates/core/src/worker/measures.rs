@@ -4,6 +4,7 @@
 //! ledger: it is asked when an attempt has decided and when its part in the step ends, so that one attempt begins where the one
 //! before it ended.
 
+use super::device_waits::{DeviceWait, DeviceWaits, WaitEnd};
 use super::exponential_buckets::ExponentialBuckets;
 use super::plugin_times::PluginTimes;
 use super::{Step, Worker};
@@ -83,6 +84,7 @@ pub struct Measures {
     by_ending: [AttemptTimes; RESULTS.len()],
     until_bound: [SliTimes; ATTEMPT_LABELS.len()],
     by_part: [PointTimes; PARTS.len()],
+    device_waits: DeviceWaits,
     /// If somebody asked for them.
     by_plugin: Option<Box<PluginTimes>>,
     decided: u64,
@@ -106,6 +108,11 @@ impl Measures {
         PARTS.into_iter().zip(&self.by_part).map(|((point, status), times)| (point, status, times))
     }
 
+    /// Waits until drivers had made devices ready.
+    pub fn device_waits(&self) -> &DeviceWaits {
+        &self.device_waits
+    }
+
     /// Times of single plugins, if they are told apart.
     pub fn by_plugin(&self) -> Option<&PluginTimes> {
         self.by_plugin.as_deref()
@@ -121,11 +128,16 @@ impl Measures {
         all.by_ending.iter_mut().for_each(|times| times.record(1));
         all.until_bound.iter_mut().for_each(|times| times.record(1));
         all.by_part.iter_mut().for_each(|times| times.record(1));
+        all.device_waits = DeviceWaits::of_everything();
         all
     }
 
     fn end(&mut self, ending: Ended, took: Duration) {
         self.by_ending[ending as usize].record(nanos(took));
+    }
+
+    pub(super) fn waited_for_devices(&mut self, wait: &DeviceWait, end: WaitEnd, now: Time) {
+        self.device_waits.record(&wait.devices, end, now.since(wait.since));
     }
 
     pub(super) fn part(&mut self, part: Part, took: Duration) {
@@ -174,7 +186,7 @@ impl Measures {
     }
 }
 
-fn nanos(time: Duration) -> u64 {
+pub(super) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 

@@ -19,6 +19,7 @@ mod away_tests;
 mod capacity_tests;
 #[cfg(test)]
 mod claim_tests;
+mod device_waits;
 mod exponential_buckets;
 #[cfg(test)]
 mod extended_tests;
@@ -87,6 +88,7 @@ mod window_tests;
 
 pub use arms::{ArmSample, ArmSamples, ArmsSnapshot};
 pub use attempt::HeaviestLook;
+pub use device_waits::{DeviceWaits, WaitedDevices};
 pub use exponential_buckets::ExponentialBuckets;
 pub use listing::{ListedPod, PodPage};
 pub use measures::Measures;

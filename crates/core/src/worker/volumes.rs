@@ -10,6 +10,7 @@
 //! Nothing is polled: the change log says when to look again, and the timeout is a timer.
 
 use super::attempt::look_on;
+use super::device_waits::{DeviceWait, WaitEnd};
 use super::measures::Part;
 use super::{Step, Worker};
 use crate::io::{
@@ -19,7 +20,7 @@ use crate::io::{
 use crate::ledger::{Change, Ledger, LedgerAccess, NodeAspects, PodState};
 use crate::limits::WORK_PER_CLAIM;
 use crate::model::{ClaimKey, ClaimWrite, Pod, Str, Time, VolumeWrites};
-use crate::plugins::dynamic_resources::{Readiness, has_conditions, readiness};
+use crate::plugins::dynamic_resources::{Readiness, awaited_devices, readiness};
 use crate::plugins::volume_binding::{Progress, progress};
 use crate::queue::Ticket;
 use std::collections::BTreeMap;
@@ -48,6 +49,8 @@ struct Preparing {
     epoch: u64,
     needs: Needs,
     stage: Stage,
+    /// While drivers make its devices ready.
+    device_wait: Option<DeviceWait>,
 }
 
 impl Preparing {
@@ -191,7 +194,8 @@ impl Worker {
         step.effects.push(Effect::Nominate(NominateRequest { pod: pod.clone(), node: Some(node.clone()) }));
         let claims: Vec<ClaimWrite> =
             needs.claims.iter().flat_map(|claims| claims.iter()).filter(|write| write.needed).cloned().collect();
-        self.volumes.attempts.insert(id, Preparing { ticket, node, epoch, needs, stage: Stage::Reserving });
+        let attempt = Preparing { ticket, node, epoch, needs, stage: Stage::Reserving, device_wait: None };
+        self.volumes.attempts.insert(id, attempt);
         if claims.is_empty() {
             return self.write_volumes(step, id, false);
         }
@@ -222,10 +226,15 @@ impl Worker {
         let profile = self.profile_of(pod);
         let until = [step.now + profile.bind_timeout, step.now + profile.devices_timeout];
         self.volumes.wait(id, until, wrote);
-        let Some(one) = self.volumes.attempts.get(&id) else { return };
+        let Some(one) = self.volumes.attempts.get_mut(&id) else { return };
         let claims = one.needs.claims.as_deref().unwrap_or_default();
+        if claims.is_empty() {
+            return;
+        }
+        let devices = step.ledger.read(|ledger| awaited_devices(ledger.devices(), claims));
         // As upstream, which says so even where they are ready.
-        if !claims.is_empty() && step.ledger.read(|ledger| has_conditions(ledger.devices(), claims)) {
+        if !devices.is_empty() {
+            one.device_wait = Some(DeviceWait { since: step.now, devices });
             step.effects.push(Effect::AwaitDevices { pod: one.ticket.pod().clone(), node: one.node.clone() });
         }
     }
@@ -277,9 +286,11 @@ impl Worker {
         let endings = self.endings(step);
         self.volumes.pass(step.now);
         for (id, ending) in endings {
+            self.note_device_wait(id, ending.of_devices(), step.now);
             match ending {
+                Ending::DevicesReady => {}
                 Ending::Bind => self.volumes_bound(step, id),
-                Ending::Fail(text) => self.preparing_failed(step, id, &text),
+                Ending::Fail(_, text) => self.preparing_failed(step, id, &text),
                 Ending::Late(claim) => self.devices_late(step, id, &claim),
                 Ending::PodDeleted => {
                     if let Some(one) = self.take_preparing(id) {
@@ -307,6 +318,14 @@ impl Worker {
             Some(())
         });
         found
+    }
+
+    /// The wait of an attempt for its devices, if it has one, is over.
+    fn note_device_wait(&mut self, id: AttemptId, end: WaitEnd, now: Time) {
+        let wait = self.volumes.attempts.get_mut(&id).and_then(|one| one.device_wait.take());
+        if let Some(wait) = wait {
+            self.measures.waited_for_devices(&wait, end, now);
+        }
     }
 
     fn volumes_bound(&mut self, step: &mut Step<'_, impl LedgerAccess>, id: AttemptId) {
@@ -367,21 +386,36 @@ impl Worker {
     }
 }
 
-/// How the wait of an attempt ends.
+/// How a wait of an attempt ends.
 enum Ending {
+    /// The one for devices alone: volumes are still waited for.
+    DevicesReady,
     Bind,
-    Fail(String),
+    /// With the end of the wait for devices.
+    Fail(WaitEnd, String),
     /// The devices of this claim are not ready in time.
     Late(ClaimKey),
     /// The pod is deleted, terminating, or bound by someone else: nothing is left to do.
     PodDeleted,
 }
 
+impl Ending {
+    /// How the wait for devices ends.
+    fn of_devices(&self) -> WaitEnd {
+        match self {
+            Self::DevicesReady | Self::Bind => WaitEnd::Ready,
+            Self::Fail(end, _) => *end,
+            Self::Late(_) => WaitEnd::Late,
+            Self::PodDeleted => WaitEnd::Other,
+        }
+    }
+}
+
 /// How the wait ends now; `None` while it goes on.
 fn ending(ledger: &Ledger, one: &Preparing, now: Time) -> Option<Ending> {
     match ledger.pod(&one.ticket.pod().uid) {
         Some(PodState::Assumed { pod, .. }) if !pod.deleting => {}
-        Some(PodState::Pending(pod)) if !pod.deleting => return Some(Ending::Fail(one.preempted())),
+        Some(PodState::Pending(pod)) if !pod.deleting => return Some(Ending::Fail(WaitEnd::Other, one.preempted())),
         _ => return Some(Ending::PodDeleted),
     }
     let Stage::Waiting { until, .. } = one.stage else { return None };
@@ -389,13 +423,16 @@ fn ending(ledger: &Ledger, one: &Preparing, now: Time) -> Option<Ending> {
     let of_claims = readiness(ledger.devices(), one.needs.claims.as_deref().unwrap_or_default());
     let [volumes_late, devices_late] = until.map(|until| now >= until);
     match (of_volumes, of_claims) {
-        (Progress::Failed(text), _) => Some(Ending::Fail(format!("{VOLUMES}binding volumes: {text}"))),
-        (_, Readiness::Failed(text)) => Some(Ending::Fail(format!("{CLAIMS}{text}"))),
+        (Progress::Failed(text), _) => Some(Ending::Fail(WaitEnd::Other, format!("{VOLUMES}binding volumes: {text}"))),
+        (_, Readiness::Failed(text)) => Some(Ending::Fail(WaitEnd::Failed, format!("{CLAIMS}{text}"))),
+        (_, Readiness::Gone(text)) => Some(Ending::Fail(WaitEnd::Other, format!("{CLAIMS}{text}"))),
         (Progress::Waiting, _) if volumes_late => {
-            Some(Ending::Fail(format!("{VOLUMES}binding volumes: context deadline exceeded")))
+            let text = format!("{VOLUMES}binding volumes: context deadline exceeded");
+            Some(Ending::Fail(WaitEnd::Other, text))
         }
         (_, Readiness::Waiting(claim)) if devices_late => Some(Ending::Late(claim)),
         (Progress::Bound, Readiness::Ready) => Some(Ending::Bind),
+        (Progress::Waiting, Readiness::Ready) if one.device_wait.is_some() => Some(Ending::DevicesReady),
         (Progress::Waiting, _) | (_, Readiness::Waiting(_)) => None,
     }
 }

@@ -22,7 +22,7 @@ mod resolve;
 mod selectors;
 
 pub(crate) use extended::request_of;
-pub(crate) use readiness::{Readiness, has_conditions, readiness};
+pub(crate) use readiness::{AwaitedDevice, Readiness, awaited_devices, readiness};
 pub(crate) use resolve::waits_for;
 
 use super::context::{Cause, Plugin, PluginContext, PreFilterRefusal, Stop, Verdict, Work};

@@ -10,19 +10,42 @@ pub(crate) enum Readiness {
     Ready,
     /// For the devices of this claim.
     Waiting(ClaimKey),
-    /// Upstream's text.
+    /// A driver says that a device failed to get ready: upstream's text.
     Failed(String),
+    /// A claim is not there any more: upstream's text.
+    Gone(String),
 }
 
-/// Whether the driver of some device says by conditions when it is ready.
-pub(crate) fn has_conditions(devices: &DeviceTable, claims: &[ClaimWrite]) -> bool {
-    claims.iter().filter_map(|write| devices.claim(&write.key)).any(|claim| conditional(claim).next().is_some())
+/// A device of a pod of which some driver says by conditions when it is ready.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct AwaitedDevice {
+    pub(crate) driver: Str,
+    /// Whether it is this device's driver that does.
+    pub(crate) has_conditions: bool,
+}
+
+/// All devices of the claims, if of some of them a driver says by conditions when it is ready; else none.
+pub(crate) fn awaited_devices(devices: &DeviceTable, claims: &[ClaimWrite]) -> Vec<AwaitedDevice> {
+    let claims = || claims.iter().filter_map(|write| devices.claim(&write.key));
+    if !claims().any(|claim| conditional(claim).next().is_some()) {
+        return Vec::new();
+    }
+    let device =
+        |result: &DeviceResult| AwaitedDevice { driver: result.driver.clone(), has_conditions: has_conditions(result) };
+    claims().flat_map(|claim| results(claim)).map(device).collect()
 }
 
 /// The devices of the claim whose drivers say by conditions when they are ready.
 fn conditional(claim: &ResourceClaim) -> impl Iterator<Item = &DeviceResult> {
-    let results = claim.allocation.iter().flat_map(|allocation| &allocation.result.results);
-    results.filter(|result| !result.binding_conditions.is_empty())
+    results(claim).filter(|result| has_conditions(result))
+}
+
+fn results(claim: &ResourceClaim) -> impl Iterator<Item = &DeviceResult> {
+    claim.allocation.iter().flat_map(|allocation| &allocation.result.results)
+}
+
+fn has_conditions(result: &DeviceResult) -> bool {
+    !result.binding_conditions.is_empty()
 }
 
 /// As the claims are now. The first that is not ready decides.
@@ -30,7 +53,7 @@ pub(crate) fn readiness(devices: &DeviceTable, claims: &[ClaimWrite]) -> Readine
     for write in claims {
         let is_it = |claim: &&Arc<ResourceClaim>| claim.uid == write.uid || write.creates.is_some();
         let Some(claim) = devices.claim(&write.key).filter(is_it) else {
-            return Readiness::Failed(format!("could not find ResourceClaim \"{}\"", write.key));
+            return Readiness::Gone(format!("could not find ResourceClaim \"{}\"", write.key));
         };
         let of_claim = of_claim(claim);
         if of_claim != Readiness::Ready {

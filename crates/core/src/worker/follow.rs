@@ -2,7 +2,7 @@ use super::arms::{ArmHolds, Arms};
 use super::attempt::{HeaviestLook, look_on};
 use super::{ForeignBind, Step, Worker};
 use crate::cycle::{Hold, waits_for_claims};
-use crate::io::{NominatedNode, Refusal};
+use crate::io::{Effect, NominatedNode, Refusal};
 use crate::ledger::{Change, DeviceChange, Kinds, Ledger, LedgerAccess, NodeAspects, NodeId, PodState, oldest_first};
 use crate::limits::{CHANGES_PER_HOLD, PARKED_PODS_PER_HOLD, UNKNOWN_FIELDS_NAMED};
 use crate::model::{ClaimKey, Plugin, Pod, QueueEvent, Str, Time};
@@ -381,7 +381,8 @@ impl Worker {
 
     /// As [`Self::parked`]; a hold is reported to the pod's owner, and a nomination of a pod that is not tried is noted.
     fn report_parked(&mut self, step: &mut Step<'_, Ledger>, pod: &Arc<Pod>) -> Option<Parked> {
-        let parked = self.parked_by(step.ledger, pod, |reason| step.refuse(held(pod, reason)));
+        let report = |reason| step.effects.push(Effect::Refuse(held(pod, reason)));
+        let parked = self.parked_by(step.ledger, pod, report);
         self.note_if_not_tried(pod, parked);
         parked
     }

@@ -135,17 +135,17 @@ struct Step<'a, L> {
     effects: &'a mut Vec<Effect>,
 }
 
-impl<L> Step<'_, L> {
-    fn refuse(&mut self, refusal: Refusal) {
-        self.effects.push(Effect::Refuse(refusal));
-    }
-}
-
 impl<L: LedgerAccess> Step<'_, L> {
+    /// Reports an attempt that came to nothing. A nomination that ends with it is the one that the pod's object has.
+    fn refuse(&mut self, refusal: Refusal) {
+        let pod = self.ledger.read(|ledger| ledger.as_reported(&refusal.pod));
+        self.effects.push(Effect::Refuse(Refusal { pod, ..refusal }));
+    }
+
     /// Reports that no node fits `pod`.
     fn refuse_unschedulable(&mut self, pod: &Arc<Pod>, text: RefusalText, nomination: NominatedNode) {
-        let pod = self.ledger.read(|ledger| ledger.as_reported(pod));
-        self.refuse(Refusal { pod, reason: RefusalReason::Unschedulable, text, attempted: true, nomination });
+        let (pod, reason) = (pod.clone(), RefusalReason::Unschedulable);
+        self.refuse(Refusal { pod, reason, text, attempted: true, nomination });
     }
 }
 

@@ -119,6 +119,8 @@ fn a_refused_bind_ends_the_nomination_that_the_object_of_its_pod_reports() {
     bench.settle(0);
     let (attempt, pod) = (bench.binds[0].1, bench.binds[0].2.clone());
     assert_eq!(pod.nominated_node.as_deref(), Some("a"));
+    // The object reports it, and then the bind is refused.
+    bench.seen(|ledger| ledger.apply_pod(Pod { resource_version: "9".into(), ..Pod::clone(&pod) }));
     let refused = Input::BindEnded { attempt, outcome: BindOutcome::Refused { code: None, message: "no".into() } };
     bench.workers[0].delivered(&refused, &mut bench.ledger.borrow_mut());
     let mut effects = Vec::new();

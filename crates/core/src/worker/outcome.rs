@@ -3,7 +3,6 @@ use super::volumes::{delete_made, unreserve};
 use super::{Binding, Step, Worker};
 use crate::io::{AttemptId, BindOutcome, Input, NominatedNode, Refusal};
 use crate::ledger::LedgerAccess;
-use crate::model::Pod;
 use crate::queue::Ticket;
 use std::sync::Arc;
 
@@ -91,13 +90,9 @@ impl Worker {
         nomination: NominatedNode,
     ) {
         let current = self.pending_now(step, &ticket);
-        // Written at the version that the pod has now, with the nomination that its object still reports.
-        let judged = ticket.pod();
-        let reported = current.as_ref().map_or_else(
-            || judged.clone(),
-            |(pod, _)| Arc::new(Pod { nominated_node: judged.nominated_node.clone(), ..Pod::clone(pod) }),
-        );
-        self.report_error(step, &ticket, Refusal { nomination, ..Refusal::failed(reported, text) });
+        // Written at the version that the pod has now.
+        let pod = current.as_ref().map_or_else(|| ticket.pod(), |(pod, _)| pod).clone();
+        self.report_error(step, &ticket, Refusal { nomination, ..Refusal::failed(pod, text) });
         let Some((pod, parked)) = current else { return self.queue.done(ticket) };
         let changed = !Arc::ptr_eq(&ticket.pod().shape, &pod.shape);
         self.queue.failed(ticket, step.now);

@@ -5,22 +5,23 @@
 //! name, while nobody led; a request that failed at every try; a nomination that was written after all. A nomination that another scheduler
 //! made stays.
 //!
-//! A claim is left where its pod's profile goes while the claim is written, or after that and before the pod is bound. This finds those that
-//! this process has made; those of an earlier one go with their pods.
+//! A claim is left where its pod's profile goes while the claim is written, or after that and before the pod is bound; or where a process
+//! ended before it had deleted the claim, and its successor does not serve the pod. A claim that another scheduler made stays.
 
 use super::context::Context;
-use berth_cluster::managed_fields::is_nominated_by_us;
+use berth_cluster::client::Fault;
+use berth_cluster::managed_fields::{is_made_by_us, is_nominated_by_us};
 use berth_core::model::{ClaimKey, Pod, Str};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// The time between two looks. A pod is acted on when two in a row find it: workers may be about to start, and what ends a nomination may be
-/// under way.
+/// The time between two looks. What two in a row find is acted on: workers may be about to start, and what ends a nomination may be under
+/// way.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// Pods that are read in one look, one after the other, and claims that are deleted. Pods whose nominations are not ours are read once.
+/// Objects that are read in one look, one after the other. Those that are not ours are read once.
 const READ: usize = 64;
 
 /// A claim that is still there is deleted again after so many looks.
@@ -36,18 +37,41 @@ pub(super) async fn run(cx: Context, stop: CancellationToken) {
     }
 }
 
+/// What the last look found.
+struct Seen {
+    /// By the uid of the pod and the node that its object reports.
+    nominations: Findings<(Str, Option<Str>)>,
+    claims: Findings<ClaimKey>,
+}
+
+impl Default for Seen {
+    fn default() -> Self {
+        Self { nominations: Findings::new(1), claims: Findings::new(LOOKS_BETWEEN) }
+    }
+}
+
 async fn look(cx: &Context, seen: &mut Seen) {
     // A profile that gets its name may have no worker yet.
     let Some(granted) = cx.board.lock().granted.clone() else { return };
     let mut claims = cx.engine.abandoned_claims();
     claims.retain(|(_, pod)| !granted.contains(&pod.scheduler_name));
-    for (key, pod) in seen.due_claims(claims) {
-        tracing::info!(pod = %pod.key, claim = %key, "claim for extended resources is deleted: no profile serves the pod");
-        cx.engine.delete_claim(pod, key);
+    for (key, pod) in seen.claims.due(claims) {
+        match is_made_by_us(&cx.clients.rest, &key).await {
+            Ok(true) => {
+                tracing::info!(pod = %pod.key, claim = %key, "claim for extended resources is deleted: no profile serves the pod");
+                cx.engine.delete_claim(pod, key);
+            }
+            Ok(false) => seen.claims.set(key, Finding::Foreign),
+            Err(fault) => {
+                seen.claims.set(key, Finding::New);
+                unknown(cx, &pod, &fault, "not known who made the claim for extended resources of the pod");
+            }
+        }
     }
     let mut abandoned = cx.engine.abandoned();
     abandoned.retain(|pod| !granted.contains(&pod.scheduler_name));
-    for pod in seen.due(abandoned) {
+    let nominations = abandoned.into_iter().map(|pod| ((pod.uid.clone(), pod.nominated_node.clone()), pod));
+    for (nomination, pod) in seen.nominations.due(nominations.collect()) {
         // What no object reports was decided here.
         let is_ours = match &pod.nominated_node {
             None => Ok(true),
@@ -58,56 +82,54 @@ async fn look(cx: &Context, seen: &mut Seen) {
                 tracing::info!(pod = %pod.key, node = pod.nominated_node.as_deref(), "nomination ends: no profile serves the pod");
                 cx.engine.let_go(&pod.uid);
             }
-            Ok(false) => seen.leave(&pod),
-            Err(fault) => {
-                tracing::warn!(pod = %pod.key, error = %fault, "not known who nominated the pod, which no profile serves");
-                cx.denials.note_fault(&fault);
-            }
+            Ok(false) => seen.nominations.set(nomination, Finding::Foreign),
+            Err(fault) => unknown(cx, &pod, &fault, "not known who nominated the pod"),
         }
     }
 }
 
-/// What the last look found.
-#[derive(Debug, Default)]
-struct Seen {
-    /// By the uid of the pod.
-    nominations: BTreeMap<Str, Nomination>,
-    /// When it was sent that they be deleted, in looks before the last one.
-    claims: BTreeMap<ClaimKey, Option<u32>>,
+fn unknown(cx: &Context, pod: &Pod, fault: &Fault, what: &str) {
+    tracing::warn!(pod = %pod.key, error = %fault, "{what}, which no profile serves");
+    cx.denials.note_fault(fault);
 }
 
+/// What is known of something that looks find.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Finding {
+    /// It is to be read at the next look that finds it.
+    New,
+    /// It was acted on so many looks ago.
+    ActedOn(u32),
+    /// Another scheduler made it.
+    Foreign,
+}
+
+/// What the last look found, by a key.
 #[derive(Debug)]
-struct Nomination {
-    reported: Option<Str>,
-    /// Whether another scheduler wrote it.
-    is_foreign: bool,
+struct Findings<K> {
+    found: BTreeMap<K, Finding>,
+    /// What was acted on and is found again is due after so many looks.
+    looks_between: u32,
 }
 
-impl Seen {
-    /// Takes in what a look found. Returns what is to be read now: nominations that the last look found, too.
-    fn due(&mut self, found: Vec<Arc<Pod>>) -> Vec<Arc<Pod>> {
-        let before = std::mem::take(&mut self.nominations);
-        let mut due = Vec::new();
-        for pod in found {
-            let known = before.get(&pod.uid).filter(|known| known.reported == pod.nominated_node);
-            let is_foreign = known.is_some_and(|known| known.is_foreign);
-            self.nominations.insert(pod.uid.clone(), Nomination { reported: pod.nominated_node.clone(), is_foreign });
-            if known.is_some() && !is_foreign && due.len() < READ {
-                due.push(pod);
-            }
-        }
-        due
+impl<K: Ord + Clone> Findings<K> {
+    fn new(looks_between: u32) -> Self {
+        Self { found: BTreeMap::new(), looks_between }
     }
 
-    /// The same for claims: those that the last look found, too, and that were not sent lately.
-    fn due_claims(&mut self, found: Vec<(ClaimKey, Arc<Pod>)>) -> Vec<(ClaimKey, Arc<Pod>)> {
-        let before = std::mem::take(&mut self.claims);
+    /// Takes in what a look found. Returns what is to be read and acted on now: what the last look found, too.
+    fn due(&mut self, found: Vec<(K, Arc<Pod>)>) -> Vec<(K, Arc<Pod>)> {
+        let before = std::mem::take(&mut self.found);
         let mut due = Vec::new();
         for (key, pod) in found {
-            let sent = before.get(&key).copied();
-            let looks = sent.flatten().map(|looks| looks + 1).filter(|looks| *looks < LOOKS_BETWEEN);
-            let is_due = sent.is_some() && looks.is_none() && due.len() < READ;
-            self.claims.insert(key.clone(), if is_due { Some(0) } else { looks });
+            let (is_due, otherwise) = match before.get(&key) {
+                None => (false, Finding::New),
+                Some(Finding::New) => (true, Finding::New),
+                Some(Finding::ActedOn(looks)) => (looks + 1 >= self.looks_between, Finding::ActedOn(looks + 1)),
+                Some(Finding::Foreign) => (false, Finding::Foreign),
+            };
+            let is_due = is_due && due.len() < READ;
+            self.set(key.clone(), if is_due { Finding::ActedOn(0) } else { otherwise });
             if is_due {
                 due.push((key, pod));
             }
@@ -115,11 +137,8 @@ impl Seen {
         due
     }
 
-    /// Another scheduler nominated it.
-    fn leave(&mut self, pod: &Pod) {
-        if let Some(nomination) = self.nominations.get_mut(&pod.uid) {
-            nomination.is_foreign = true;
-        }
+    fn set(&mut self, key: K, finding: Finding) {
+        self.found.insert(key, finding);
     }
 }
 
@@ -127,6 +146,7 @@ impl Seen {
 mod tests {
     use super::*;
     use crate::operator::reconciler_tests::{context, options};
+    use berth_core::model::ResourceClaim;
     use berth_core::testing::{node, pending_pod};
     use berth_testing::{Reply, Scripted};
     use serde_json::json;
@@ -135,39 +155,81 @@ mod tests {
         Pod { nominated_node: node.map(Into::into), ..pending_pod("ns", name) }
     }
 
-    #[test]
-    fn a_pod_is_read_when_two_looks_find_it_and_not_again_when_another_scheduler_nominated_it() {
-        let mut seen = Seen::default();
-        let mut due = |nodes: &[(&str, &str)], foreign: &str| {
-            let found = nodes.iter().map(|(name, node)| Arc::new(nominated(name, Some(node)))).collect();
-            let due = seen.due(found);
-            due.iter().filter(|pod| &*pod.key.name == foreign).for_each(|pod| seen.leave(pod));
-            due.into_iter().map(|pod| pod.key.name.to_string()).collect::<Vec<_>>()
-        };
-        assert_eq!(due(&[("a", "n"), ("b", "n")], ""), [""; 0]);
-        assert_eq!(due(&[("a", "n"), ("b", "n"), ("c", "n")], "b"), ["a", "b"]);
-        assert_eq!(due(&[("a", "m"), ("b", "n"), ("c", "n")], ""), ["c"], "a has another nomination");
-        assert_eq!(due(&[("a", "m"), ("b", "m")], ""), ["a"], "b has another nomination");
-        assert_eq!(due(&[("b", "m")], ""), ["b"]);
+    /// The names that are due after each look; what is in `foreign` is another scheduler's.
+    fn due<'n>(findings: &mut Findings<&'n str>, names: &[&'n str], foreign: &str) -> Vec<&'n str> {
+        let found = names.iter().map(|name| (*name, Arc::new(pending_pod("ns", name)))).collect();
+        let due: Vec<&str> = findings.due(found).into_iter().map(|(name, _)| name).collect();
+        due.iter().filter(|name| **name == foreign).for_each(|name| findings.set(name, Finding::Foreign));
+        due
     }
 
     #[test]
-    fn a_claim_is_deleted_when_two_looks_in_a_row_find_it_and_again_after_a_while() {
-        let mut seen = Seen::default();
-        let mut due = |names: &[&str]| {
-            let key = |name: &&str| ClaimKey { namespace: "ns".into(), name: (*name).into() };
-            let found = names.iter().map(|name| (key(name), Arc::new(pending_pod("ns", "p")))).collect();
-            seen.due_claims(found).into_iter().map(|(key, _)| key.name.to_string()).collect::<Vec<_>>()
-        };
-        assert_eq!(due(&["a", "b"]), [""; 0]);
-        assert_eq!(due(&["b", "c"]), ["b"]);
-        assert_eq!(due(&["b"]), [""; 0], "it was sent");
-        assert_eq!(due(&["a"]), [""; 0]);
-        let sent = (0..2 * LOOKS_BETWEEN).filter(|_| due(&["a"]) == ["a"]).count();
-        assert_eq!(sent, 2);
+    fn what_two_looks_in_a_row_find_is_due_and_what_is_anothers_no_more() {
+        let mut findings = Findings::new(1);
+        assert_eq!(due(&mut findings, &["a", "b"], ""), [""; 0]);
+        assert_eq!(due(&mut findings, &["a", "b", "c"], "b"), ["a", "b"]);
+        assert_eq!(due(&mut findings, &["b", "c"], ""), ["c"]);
+        assert_eq!(due(&mut findings, &["a", "b", "c"], ""), ["c"], "a was away for a look");
         let names: Vec<String> = (0..READ + 9).map(|i| i.to_string()).collect();
         let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
-        assert_eq!([due(&names).len(), due(&names).len(), due(&names).len()], [0, READ, 9]);
+        let mut findings = Findings::new(9);
+        assert_eq!([0; 3].map(|_| due(&mut findings, &names, "").len()), [0, READ, 9]);
+    }
+
+    #[test]
+    fn what_was_acted_on_and_is_still_there_is_due_again_after_a_while() {
+        let mut findings = Findings::new(30);
+        assert_eq!(due(&mut findings, &["a"], ""), [""; 0]);
+        let acted = (0..60).filter(|_| !due(&mut findings, &["a"], "").is_empty()).count();
+        assert_eq!(acted, 2);
+    }
+
+    /// The process that made them ended before it had deleted them, and the profile went while nobody led.
+    #[tokio::test]
+    async fn a_claim_of_ours_whose_pod_no_profile_serves_is_deleted_whoever_made_it_and_that_of_another_scheduler_stays()
+     {
+        let claim = |name: &str| ResourceClaim {
+            key: ClaimKey { namespace: "ns".into(), name: name.into() },
+            uid: "uid".into(),
+            resource_version: "5".into(),
+            deleting: false,
+            controller: Some(pending_pod("ns", name).uid),
+            has_finalizer: false,
+            is_extended: true,
+            spec: Arc::default(),
+            allocation: None,
+            reserved_for: Vec::new(),
+            devices: Vec::new(),
+        };
+        let server = Scripted::start(|asked| {
+            let name = asked.path.split('/').nth(7).unwrap_or_default().to_owned();
+            let manager = if name == "ours" { "berth" } else { "kube-scheduler" };
+            let owner = json!([{"kind": "Pod", "name": name, "uid": pending_pod("ns", &name).uid, "controller": true}]);
+            let object = json!({"metadata": {"name": name, "namespace": "ns", "uid": "uid", "resourceVersion": "5",
+                "annotations": {"resource.kubernetes.io/extended-resource-claim": "true"}, "ownerReferences": owner,
+                "managedFields": [{"manager": manager, "fieldsV1": {"f:spec": {}}}]}});
+            async move { Reply::json(200, object) }
+        })
+        .await;
+        let (cx, _notices) = context(&server, &options());
+        cx.engine.apply(|ledger| {
+            for name in ["ours", "theirs"] {
+                ledger.apply_pod(pending_pod("ns", name));
+                ledger.apply_resource_claim(claim(name));
+            }
+        });
+        cx.board.lock().granted = Some([].into());
+        let mut seen = Seen::default();
+        for _ in 0..3 {
+            look(&cx, &mut seen).await;
+        }
+        let of = |method: &str| {
+            let asked = server.requests().into_iter().filter(|one| one.method == method);
+            asked.map(|one| one.path.rsplit('/').next().unwrap_or_default().to_owned()).collect::<Vec<_>>()
+        };
+        berth_testing::until("the end of the claim", || !of("DELETE").is_empty()).await;
+        assert_eq!(of("DELETE"), ["ours"]);
+        assert_eq!(of("GET").iter().filter(|name| *name == "theirs").count(), 1, "it is not asked for again");
     }
 
     /// A profile that goes while nobody leads: the leader before had nominated `ours`, and the next one never served its name.

@@ -14,7 +14,7 @@
 //!  refusal/    PodScheduled=False
 //!  events/     events, behind the binds
 //!  foreign     who else bound a pod of ours
-//!  managed_fields  who wrote what of a pod
+//!  managed_fields  who wrote what of an object
 //!  served_crd  the definition as installed
 //!  revisions   the last good specs of profiles
 //!  transport   by what requests go out

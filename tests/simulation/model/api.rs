@@ -150,7 +150,7 @@ pub(crate) fn answer(store: &mut Store, asked: &Asked, now: Instant) -> Answer {
         ("GET", false, _) => {
             store.get(place.of, &place.key()).map_or_else(|| not_found(&place), |one| object(200, one))
         }
-        ("POST", true, _) => create(store, &place, asked.json(), now),
+        ("POST", true, _) => create(store, &place, made_by(place.of, asked), now),
         ("POST", false, "binding") => bind(store, &place, &asked.json(), now),
         ("PUT", false, _) => replace(store, &place, asked.json(), now),
         ("PATCH", false, _) => change(store, &place, asked, now),
@@ -395,6 +395,17 @@ fn change(store: &mut Store, place: &Place, asked: &Asked, now: Instant) -> Answ
         note_nominator(&mut value, &patch, asked.query("fieldManager").unwrap_or_default());
     }
     write(store, place, &there, value, now)
+}
+
+/// The object that is to be made. Of a claim it is noted who makes it, and of other objects nothing.
+fn made_by(of: Of, asked: &Asked) -> Value {
+    let mut value = asked.json();
+    if let (Of::DeviceClaims, Some(metadata)) = (of, value["metadata"].as_object_mut()) {
+        let manager = asked.query("fieldManager").unwrap_or_default();
+        let written = json!([{"manager": manager, "fieldsV1": {"f:spec": {"f:devices": {"f:requests": {}}}}}]);
+        metadata.insert("managedFields".to_owned(), written);
+    }
+    value
 }
 
 /// Of the writers of a pod, the one that nominated it last is noted, and nothing else.

@@ -159,7 +159,7 @@ pub(super) fn is_reserved(answer: &Answer, uid: &str, pod: &Pod) -> Result<bool,
     Ok(*metadata.uid == *uid && status.reserved_for.iter().any(|user| user.uid == pod.uid))
 }
 
-pub(super) fn path(key: &ClaimKey) -> String {
+pub(crate) fn path(key: &ClaimKey) -> String {
     format!("/apis/resource.k8s.io/v1/namespaces/{}/resourceclaims/{}", key.namespace, key.name)
 }
 

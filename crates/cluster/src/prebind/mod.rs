@@ -31,6 +31,7 @@ mod tests;
 
 pub use crate::queue::{Options, Pending};
 pub use berth_core::io::{ClaimRequest, DeallocateRequest, NominateRequest, UnreserveRequest, VolumeRequest};
+pub(crate) use claim::path as claim_path;
 pub(crate) use nomination::end_nomination;
 
 use crate::bind::{Deliver, WorkerId};

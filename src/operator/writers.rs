@@ -17,7 +17,7 @@ use berth_core::io::{
     WorkerId,
 };
 use berth_core::ledger::PodState;
-use berth_core::model::{Pod, Str};
+use berth_core::model::{ClaimKey, Pod, Str};
 use berth_extender::ExtenderClients;
 use berth_runtime::{EffectSink, Engine};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -59,6 +59,11 @@ impl Recheck for Known {
             Some(_) if ledger.is_eviction_awaited(uid) => Victim::Awaited,
             Some(_) => Victim::Unwanted,
         })
+    }
+
+    fn gives_back(&self, uid: &str, claim: &ClaimKey, claim_uid: &str) -> bool {
+        let Some(engine) = self.0.get() else { return true };
+        engine.read(|ledger| ledger.devices().gives_back(uid, claim, claim_uid))
     }
 
     fn deletion_answered(&self, uid: &str) {
@@ -105,6 +110,7 @@ impl Writers {
             prebind::Options::default(),
             gate.clone(),
             own_writes.clone(),
+            recheck.clone(),
             deliver.clone(),
         );
         let evictor = Evictor::new(

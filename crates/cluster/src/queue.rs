@@ -8,6 +8,7 @@ use super::send::Kind;
 use super::write::{Jobs, Limits, Meaning, Patience, Pool, Progress, Slot, Tenant, Turns, WriteError, lock};
 use berth_core::io::{AttemptId, Deliver, Input};
 use berth_core::model::Str;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -39,7 +40,8 @@ pub trait Job: Send + 'static {
     /// The namespace that its requests go to, which takes turns with others.
     fn namespace(&self) -> &str;
 
-    /// The uid of a pod whose jobs are done one after the other; `None` where jobs are independent.
+    /// The uid of a pod whose jobs are done one after the other, in the order in which they came, also those that different profiles
+    /// want; `None` where jobs are independent.
     fn pod(&self) -> Option<&Str>;
 
     /// What its owner is told if it comes to nothing.
@@ -49,8 +51,8 @@ pub trait Job: Send + 'static {
     fn run(self, kit: &Self::Kit, progress: &dyn Progress) -> impl Future<Output = Option<Input>> + Send;
 }
 
-/// A job in the queue.
-struct Queued<J>(J);
+/// A job in the queue, with its number.
+struct Queued<J>(J, u64);
 
 impl<J: Job> Tenant for Queued<J> {
     fn profile(&self) -> &Str {
@@ -77,6 +79,11 @@ struct Queue<J: Job> {
 
 struct State<J: Job> {
     turns: Turns<Queued<J>>,
+    /// The number of the next job.
+    next_number: u64,
+    /// The numbers of each pod's jobs that wait. Profiles take turns, and what one wants for a pod that another one has given up must not
+    /// come first.
+    waiting: HashMap<Str, VecDeque<u64>>,
     /// The pods of jobs under way.
     busy: Vec<Str>,
     closed: bool,
@@ -115,7 +122,13 @@ impl<J: Job> Clone for Writer<J> {
 impl<J: Job> Writer<J> {
     /// Starts on the current tokio runtime, with `slots` jobs at once, at least one.
     pub(super) fn start(kit: J::Kit, gate: Gate, slots: usize, deliver: Deliver) -> Self {
-        let state = Mutex::new(State { turns: Turns::new(LIMITS), busy: Vec::new(), closed: false });
+        let state = Mutex::new(State {
+            turns: Turns::new(LIMITS),
+            next_number: 0,
+            waiting: HashMap::new(),
+            busy: Vec::new(),
+            closed: false,
+        });
         let (wake, landed) = (Notify::new(), Notify::new());
         let queue = Queue { kit, gate: gate.clone(), deliver, slots: slots.max(1), state, wake, landed };
         Self(Arc::new(Pool::start_behind(&gate, queue)))
@@ -137,9 +150,9 @@ impl<J: Job> Writer<J> {
                 }
                 return;
             }
-            state.turns.push(Queued(job))
+            state.push(job)
         };
-        if let Some(Queued(lost)) = lost {
+        if let Some(lost) = lost {
             if let Some(left_out) = GIVEN_UP.line() {
                 tracing::warn!(namespace = lost.namespace(), left_out, "too many writes wait: one is given up");
             }
@@ -169,7 +182,7 @@ impl<J: Job> Writer<J> {
         let unsent = {
             let mut state = queue.lock();
             state.closed = true;
-            state.turns.extract(|_| true).iter().filter_map(|job| job.0.owner()).collect()
+            state.extract(|_| true).iter().filter_map(J::owner).collect()
         };
         let unsettled = queue.cut_off(limit, &queue.landed, || queue.lock().turns.under_way()).await;
         Leftover { unsent, unsettled, may_land: J::land(&queue.kit, end).await }
@@ -177,13 +190,55 @@ impl<J: Job> Writer<J> {
 }
 
 impl<J: Job> State<J> {
-    fn revoke(&mut self, worker: WorkerId) -> Vec<AttemptId> {
-        let theirs = self.turns.extract(|job| job.0.owner().is_some_and(|(of, _)| of == worker));
-        let pods: Vec<&Str> = theirs.iter().filter_map(|job| job.0.pod()).collect();
-        if !pods.is_empty() {
-            self.turns.extract(|job| job.0.is_preparation() && job.0.pod().is_some_and(|pod| pods.contains(&pod)));
+    /// Queues a job. Returns the one that is given up for lack of room, which may be this one.
+    fn push(&mut self, job: J) -> Option<J> {
+        let number = self.next_number;
+        self.next_number += 1;
+        if let Some(pod) = job.pod() {
+            self.waiting.entry(pod.clone()).or_default().push_back(number);
         }
-        let mut taken: Vec<AttemptId> = theirs.iter().filter_map(|job| job.0.owner()).map(|(_, id)| id).collect();
+        let lost = self.turns.push(Queued(job, number))?;
+        self.waits_no_more(&lost);
+        Some(lost.0)
+    }
+
+    /// Takes all jobs that are `wanted` and have not begun.
+    fn extract(&mut self, wanted: impl Fn(&J) -> bool) -> Vec<J> {
+        let taken = self.turns.extract(|job| wanted(&job.0));
+        for job in &taken {
+            self.waits_no_more(job);
+        }
+        taken.into_iter().map(|job| job.0).collect()
+    }
+
+    /// Takes the next job whose pod has none under way, and none that came before it.
+    fn next(&mut self, slots: usize) -> Result<(J, Slot), Option<Instant>> {
+        let Self { turns, waiting, busy, .. } = self;
+        let is_first = |pod: &Str, number| waiting.get(pod).and_then(VecDeque::front) == Some(&number);
+        let is_free =
+            |Queued(job, number): &Queued<J>| job.pod().is_none_or(|pod| !busy.contains(pod) && is_first(pod, *number));
+        let (job, slot) = turns.next(Instant::now(), slots, is_free)?;
+        self.waits_no_more(&job);
+        self.busy.extend(job.0.pod().cloned());
+        Ok((job.0, slot))
+    }
+
+    fn waits_no_more(&mut self, Queued(job, number): &Queued<J>) {
+        let Some(pod) = job.pod() else { return };
+        let Some(numbers) = self.waiting.get_mut(pod) else { return };
+        numbers.retain(|waits| waits != number);
+        if numbers.is_empty() {
+            self.waiting.remove(pod);
+        }
+    }
+
+    fn revoke(&mut self, worker: WorkerId) -> Vec<AttemptId> {
+        let theirs = self.extract(|job| job.owner().is_some_and(|(of, _)| of == worker));
+        let pods: Vec<&Str> = theirs.iter().filter_map(J::pod).collect();
+        if !pods.is_empty() {
+            self.extract(|job| job.is_preparation() && job.pod().is_some_and(|pod| pods.contains(&pod)));
+        }
+        let mut taken: Vec<AttemptId> = theirs.iter().filter_map(J::owner).map(|(_, id)| id).collect();
         taken.sort_unstable();
         taken
     }
@@ -245,11 +300,8 @@ impl<J: Job> Jobs for Queue<J> {
         if state.closed {
             return Err(None);
         }
-        let State { turns, busy, .. } = &mut *state;
-        let is_free = |job: &Queued<J>| job.0.pod().is_none_or(|pod| !busy.contains(pod));
-        let (Queued(job), slot) = turns.next(Instant::now(), self.slots, is_free)?;
+        let (job, slot) = state.next(self.slots)?;
         let pod = job.pod().cloned();
-        busy.extend(pod.clone());
         let (owner, failed) = (job.owner().map(|(worker, _)| worker), job.failed("an error in this process"));
         Ok((job, Begun { slot: Mutex::new(slot), pod, owner, failed }))
     }

@@ -2,7 +2,7 @@
 //! watch does.
 
 use berth_core::io::BindRequest;
-use berth_core::model::Str;
+use berth_core::model::{ClaimKey, Str};
 
 /// Whether a pod waits for the eviction of a victim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +49,11 @@ pub trait Recheck: Send + Sync {
 
     fn victim(&self, _uid: &str) -> Victim {
         Victim::Awaited
+    }
+
+    /// Whether the pod `uid` still gives back its reservation of the claim with the uid `claim_uid`, and has not reserved it anew since.
+    fn gives_back(&self, _uid: &str, _claim: &ClaimKey, _claim_uid: &str) -> bool {
+        true
     }
 
     /// Takes in that the API server has answered the deletion of a victim: whoever is asked next knows that it terminates, although

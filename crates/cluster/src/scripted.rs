@@ -4,6 +4,7 @@ use crate::bind::{BindRequest, Deliver, WorkerId};
 use crate::lease::Gate;
 use crate::recheck::{Gone, Recheck, Victim};
 use berth_core::io::Input;
+use berth_core::model::ClaimKey;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -19,6 +20,8 @@ pub(crate) struct Cluster {
     pub(crate) pod_deleted: AtomicBool,
     /// Victims, by uid, for which nobody waits or that are gone.
     pub(crate) victims: Mutex<BTreeMap<String, Victim>>,
+    /// Whether pods have reserved their claims anew.
+    pub(crate) reserved_anew: AtomicBool,
     /// The uids of victims whose deletion was answered.
     pub(crate) answered: Mutex<Vec<String>>,
 }
@@ -31,6 +34,10 @@ impl Recheck for Cluster {
 
     fn victim(&self, uid: &str) -> Victim {
         self.victims.lock().unwrap().get(uid).copied().unwrap_or(Victim::Awaited)
+    }
+
+    fn gives_back(&self, _: &str, _: &ClaimKey, _: &str) -> bool {
+        !self.reserved_anew.load(Ordering::Relaxed)
     }
 
     fn deletion_answered(&self, uid: &str) {

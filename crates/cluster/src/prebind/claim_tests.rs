@@ -8,6 +8,7 @@ use berth_core::model::{ClaimKey, ClaimWrite};
 use berth_devices::model::{AllocationResult, DeviceResult};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 const PATH: &str = "/apis/resource.k8s.io/v1/namespaces/ns/resourceclaims/gpus";
@@ -471,6 +472,41 @@ async fn a_reservation_is_given_back_by_uid() {
     let status = json!({"reservedFor": [{"$patch": "delete", "uid": "uid-p1"}]});
     assert_eq!(asked[0].body, json!({"metadata": {"uid": "uid-gpus"}, "status": status}));
     assert_eq!(bench.seen(), [("written", 1)]);
+}
+
+/// Another profile took the pod over, and its worker was faster than the one that gave the pod up.
+#[tokio::test]
+async fn what_was_reserved_anew_is_not_given_back() {
+    let bench = Bench::start(|_| async { Reply::json(200, claim("10", &json!({}))) }).await;
+    bench.cluster.reserved_anew.store(true, Ordering::Relaxed);
+    bench.unreserve();
+    bench.is_done().await;
+    assert_eq!((bench.seen(), bench.server.requests().len()), (vec![], 0));
+}
+
+/// Profiles take turns, and one that was handed the pod is not before the other that gives it up.
+#[tokio::test]
+async fn what_is_written_for_a_pod_keeps_its_order_also_between_profiles() {
+    let gate = Gate::new();
+    let server = Scripted::start(|_| async { Reply::json(200, claim("10", &json!({}))) }).await;
+    let bench = Bench::with(server, quick(), gate.clone());
+    let (first, other): (Str, Str) = ("first".into(), "other".into());
+    let nominate = |profile: &Str, name: &str, node: Option<&str>| {
+        let request = NominateRequest { pod: Arc::new(pod("ns", name)), node: node.map(Into::into) };
+        bench.pre_binder.nominate(profile, request);
+    };
+    // The first profile has a job before, so that the turn is the other one's.
+    nominate(&first, "p2", Some("n"));
+    let claims = vec![(key(), "uid-gpus".into())];
+    let request = UnreserveRequest { pod: Arc::new(pod("ns", "p1")), claims, extended: None };
+    bench.pre_binder.unreserve(&first, request);
+    let request = ClaimRequest { attempt: AttemptId(1), pod: Arc::new(pod("ns", "p1")), writes: [reserve()].into() };
+    bench.pre_binder.reserve(WORKER, &other, request);
+    open(&gate);
+    assert_eq!(bench.claims_outcome().await, all_written("10"));
+    let asked = bench.server.requests().into_iter().filter(|asked| asked.path.contains("resourceclaims"));
+    let deletes: Vec<bool> = asked.map(|asked| asked.body.to_string().contains("$patch")).collect();
+    assert_eq!(deletes, [true, false]);
 }
 
 #[tokio::test]

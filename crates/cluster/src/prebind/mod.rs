@@ -38,11 +38,13 @@ use crate::bind::{Deliver, WorkerId};
 use crate::lease::Gate;
 use crate::paced::Paced;
 use crate::queue::{Job, Writer};
+use crate::recheck::Recheck;
 use crate::transport::Transport;
 use crate::write::{Counters, Failure, GivenUp, Known, Link, Meaning, OwnWrites, Patience, PodRead, Progress, results};
 use berth_core::io::{AttemptId, ClaimsFailure, ClaimsOutcome, Input, VolumesOutcome};
 use berth_core::model::{Pod, Str};
 use nomination::nominate_call;
+use std::sync::Arc;
 use tokio::time::{Instant, sleep_until};
 use write::{Found, Target, Write};
 
@@ -72,6 +74,7 @@ pub struct Kit {
     link: Link,
     patience: Patience,
     own: OwnWrites,
+    recheck: Arc<dyn Recheck>,
     volumes: Counters<WriteResult>,
     claims: Counters<WriteResult>,
     /// ResourceClaims that are made and deleted, and their finalizers.
@@ -102,12 +105,14 @@ results! {
 }
 
 impl PreBinder {
-    /// Starts the tasks on the current tokio runtime. Writes to pods are noted in `own`.
+    /// Starts the tasks on the current tokio runtime. Writes to pods are noted in `own`; `recheck` is asked whether a reservation is still
+    /// to be given back.
     pub fn new(
         transport: impl Into<Transport>,
         options: Options,
         gate: Gate,
         own: OwnWrites,
+        recheck: Arc<dyn Recheck>,
         deliver: Deliver,
     ) -> Self {
         let Options { concurrency, limits, patience } = options;
@@ -115,6 +120,7 @@ impl PreBinder {
             link: Link::new(transport.into(), gate.clone(), limits),
             patience,
             own,
+            recheck,
             volumes: Counters::default(),
             claims: Counters::default(),
             resource_claims: Counters::default(),

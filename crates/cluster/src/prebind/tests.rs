@@ -1,6 +1,6 @@
 use super::*;
 use crate::bind::Leftover;
-use crate::scripted::{Asked, Inputs, Reply, Scripted, inbox, open, open_gate, pod, until};
+use crate::scripted::{Asked, Cluster, Inputs, Reply, Scripted, inbox, open, open_gate, pod, until};
 use crate::write::Known;
 use berth_core::model::{BindingWrite, ClaimKey, ProvisionWrite, VolumeWrites};
 use serde_json::{Value, json};
@@ -19,15 +19,16 @@ pub(super) struct Bench {
     pub(super) server: Scripted,
     pub(super) pre_binder: PreBinder,
     own: OwnWrites,
+    pub(super) cluster: Arc<Cluster>,
     pub(super) inputs: Inputs,
 }
 
 impl Bench {
     pub(super) fn with(server: Scripted, options: Options, gate: Gate) -> Self {
         let (inputs, deliver) = inbox();
-        let own = OwnWrites::default();
-        let pre_binder = PreBinder::new(server.client(), options, gate, own.clone(), deliver);
-        Self { server, pre_binder, own, inputs }
+        let (own, cluster) = (OwnWrites::default(), Arc::<Cluster>::default());
+        let pre_binder = PreBinder::new(server.client(), options, gate, own.clone(), cluster.clone(), deliver);
+        Self { server, pre_binder, own, cluster, inputs }
     }
 
     pub(super) async fn start<F, R>(script: F) -> Self

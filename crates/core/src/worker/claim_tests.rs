@@ -1,8 +1,8 @@
 use super::*;
 use crate::device_testing::{allocated, claim, claim_of, class, cluster, devices_of, key, request, wanting};
 use crate::io::{
-    BindOutcome, BindRequest, ClaimRequest, ClaimsFailure, ClaimsOutcome, Refusal, RefusalReason, UnreserveRequest,
-    WrittenClaim,
+    BindOutcome, BindRequest, ClaimRequest, ClaimsFailure, ClaimsOutcome, NominatedNode, Refusal, RefusalReason,
+    UnreserveRequest, WrittenClaim,
 };
 use crate::ledger::{Ledger, PodState};
 use crate::model::{ClaimKey, ClaimSource, DeviceCondition, DeviceStatus, Node, Pod, PodResourceClaim, ResourceClaim};
@@ -19,6 +19,8 @@ pub(super) struct Bench {
     pub(super) unreserved: Vec<UnreserveRequest>,
     pub(super) binds: Vec<(usize, BindRequest)>,
     pub(super) refusals: Vec<(String, RefusalReason, String)>,
+    /// The nomination that the object of the refused pod has, by the newest refusal that ends one.
+    ends: Option<Str>,
     /// The pods of which it was said that they wait for devices, each with its node.
     awaiting: Vec<String>,
     deallocated: Vec<ClaimKey>,
@@ -41,6 +43,7 @@ impl Bench {
             unreserved: Vec::new(),
             binds: Vec::new(),
             refusals: Vec::new(),
+            ends: None,
             deallocated: Vec::new(),
             awaiting: Vec::new(),
             now: 0,
@@ -90,7 +93,8 @@ impl Bench {
                 Effect::Deallocate(request) => self.deallocated.push(request.claim.key),
                 Effect::Bind(request) => self.binds.push((at, request)),
                 Effect::AwaitDevices { pod, node } => self.awaiting.push(format!("{} on {node}", pod.key.name)),
-                Effect::Refuse(Refusal { pod, reason, text, .. }) => {
+                Effect::Refuse(Refusal { pod, reason, text, nomination, .. }) => {
+                    self.ends = pod.nominated_node.clone().filter(|_| nomination == NominatedNode::Clear);
                     let text = crate::testing::without_preemption(&text);
                     self.refusals.push((pod.key.name.to_string(), reason, text));
                 }
@@ -421,6 +425,28 @@ fn a_claim_that_goes_while_its_devices_are_awaited_ends_the_wait_with_an_error()
     assert_eq!(waited(&bench), [("d".to_owned(), "error", 1, 0)]);
 }
 
+/// It was nominated for the time that its devices took. The first refusal may not get through, and the node may be gone before the next.
+#[test]
+fn a_nomination_that_the_object_reports_ends_with_each_failed_attempt() {
+    let mut bench = Bench::new();
+    bench.seen(prepared);
+    bench.settle();
+    bench.wrote(all_written);
+    let nominated = Pod { nominated_node: Some("a".into()), resource_version: "8".into(), ..wanting("p", &["c"]) };
+    bench.seen(|ledger| {
+        ledger.apply_pod(nominated);
+        reported(ledger, "4", "Failed");
+    });
+    bench.settle();
+    assert!(bench.refusal().contains("device binding failed"));
+    assert_eq!(bench.ends.take().as_deref(), Some("a"));
+    bench.seen(|ledger| ["a", "b"].into_iter().for_each(|node| ledger.delete_node(node)));
+    bench.now += 20_000;
+    bench.settle();
+    assert_eq!(bench.refusal(), "no nodes available to schedule pods");
+    assert_eq!(bench.ends.as_deref(), Some("a"));
+}
+
 #[test]
 fn a_claim_that_is_being_deallocated_is_not_taken_for_reserved() {
     let mut bench = Bench::new();
@@ -469,6 +495,22 @@ fn a_reservation_that_is_being_given_back_is_asked_for_anew_whatever_is_seen() {
     bench.now += 20_000;
     bench.settle();
     assert_eq!(bench.asked(), [("p".to_owned(), vec!["c reserve".to_owned()])]);
+}
+
+/// A profile was handed the pod's scheduler name while the bind was on its way.
+#[test]
+fn a_reservation_that_another_worker_counts_on_is_not_given_back() {
+    let mut bench = Bench::with_one();
+    bench.workers[1] = Worker::new(Arc::new(CompiledProfile::default_preset("test")), 3);
+    bench.wrote(all_written);
+    let (at, bind) = bench.binds.remove(0);
+    let outcome = BindOutcome::Refused { code: Some(403), message: "no".into() };
+    bench.seen(|ledger| ledger.bind_ended(&bind.pod.uid, &outcome));
+    while bench.step(1) == Next::Now {}
+    assert_eq!(bench.binds.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [1], "the claim is reserved for the pod");
+    bench.inputs[at].push(Input::BindEnded { attempt: bind.attempt, outcome });
+    bench.settle();
+    assert!(bench.unreserved.is_empty(), "{:?}", bench.unreserved);
 }
 
 #[test]

@@ -17,7 +17,7 @@ use super::extended::ExtendedClaims;
 use super::{DeviceChange, DeviceTable};
 use crate::io::{ClaimsOutcome, IdleClaim, WrittenClaim};
 use crate::ledger::keyed::{HashKey, KeyedMap};
-use crate::ledger::{Change, Ledger};
+use crate::ledger::{Change, Ledger, PodState};
 use crate::model::{ClaimKey, ClaimWrite, ExtendedClaim, Pod, ResourceClaim, Str};
 use berth_devices::model::{AllocationResult, ResourceClaim as ClaimSpec};
 use berth_devices::state::AllocatedState;
@@ -70,8 +70,6 @@ pub(super) struct Claim {
     unseen: Option<u64>,
     /// Of a claim that is being made: the uid of the one that was seen last and is gone.
     gone: Option<Str>,
-    /// Whether this process has made it.
-    is_ours: bool,
 }
 
 /// The uid of a claim that is being made.
@@ -79,22 +77,15 @@ const NO_UID: &str = "";
 
 impl Claim {
     fn of(object: ResourceClaim) -> Self {
-        let seen = Arc::new(object);
         Self {
-            seen,
+            seen: Arc::new(object),
             written: None,
             in_flight: None,
             giving_back: Vec::new(),
             is_late: false,
             unseen: None,
             gone: None,
-            is_ours: false,
         }
-    }
-
-    /// One that is being made.
-    fn made(object: ResourceClaim) -> Self {
-        Self { is_ours: true, ..Self::of(object) }
     }
 
     /// The claim as it is seen, or what is known of one that is being made.
@@ -179,9 +170,10 @@ impl DeviceTable {
         self.claims.get(key).is_some_and(|claim| claim.in_flight.is_some())
     }
 
-    /// Whether the pod's reservation of the claim is being given back.
-    fn is_giving_back(&self, key: &ClaimKey, pod: &str) -> bool {
-        self.claims.get(key).is_some_and(|claim| claim.giving_back.iter().any(|own| **own == *pod))
+    /// Whether the pod's reservation of the claim is being given back, and was not written anew since.
+    pub fn gives_back(&self, pod: &str, key: &ClaimKey, uid: &str) -> bool {
+        let claim = self.claims.get(key).filter(|claim| *claim.seen.uid == *uid);
+        claim.is_some_and(|claim| claim.giving_back.iter().any(|own| **own == *pod))
     }
 
     /// Whether the devices of the claim did not get ready in time: then it is available on no node until it is allocated anew.
@@ -256,7 +248,7 @@ impl ClaimsNow<'_> {
                 let pod = in_flight.as_ref().map(|in_flight| in_flight.pod.clone()).or_else(|| seen.controller.clone());
                 let made = unmade(key, pod, seen.spec.clone());
                 let gone = Some(seen.uid.clone()).filter(|uid| **uid != *NO_UID);
-                *claim = Claim { in_flight: in_flight.take(), gone: gone.or(claim.gone.take()), ..Claim::made(made) };
+                *claim = Claim { in_flight: in_flight.take(), gone: gone.or(claim.gone.take()), ..Claim::of(made) };
                 true
             }
             Some(_) => self.remove(key),
@@ -276,7 +268,7 @@ impl ClaimsNow<'_> {
     fn make(&mut self, write: &ClaimWrite, claim: &ExtendedClaim, pod: &Str) {
         let spec = Arc::new(ClaimSpec { name: write.key.name.clone(), ..claim.spec.clone() });
         let object = unmade(&write.key, Some(pod.clone()), spec);
-        self.0.entry(write.key.clone()).or_insert_with(|| Claim::made(object));
+        self.0.entry(write.key.clone()).or_insert_with(|| Claim::of(object));
     }
 
     fn begin(&mut self, write: &ClaimWrite, pod: &Str) -> bool {
@@ -303,7 +295,7 @@ impl ClaimsNow<'_> {
             // One that was made before it may still be seen.
             let object = unmade(&written.key, Some(pod.clone()), made.seen.spec.clone());
             let object = ResourceClaim { uid: written.uid.clone(), ..object };
-            *made = Claim { in_flight: made.in_flight.take(), unseen: Some(reads), ..Claim::made(object) };
+            *made = Claim { in_flight: made.in_flight.take(), unseen: Some(reads), ..Claim::of(object) };
         }
         let Some(claim) = self.of(&written.key, &written.uid) else { return false };
         claim.in_flight = claim.in_flight.take().filter(|in_flight| in_flight.pod != *pod);
@@ -395,7 +387,7 @@ impl Ledger {
                 allocation: allocation.clone(),
                 needed: allocation.is_some()
                     || !claim.is_reserved_for(&pod.uid)
-                    || self.devices.is_giving_back(key, &pod.uid),
+                    || self.devices.gives_back(&pod.uid, key, uid),
                 creates: None,
             })
         };
@@ -428,12 +420,12 @@ impl Ledger {
         }
     }
 
-    /// The claims that this process has made for extended resources of pods which wait, and which no profile serves; each with its pod, in
-    /// the order of their names. Those that are still being written are left out. O(claims for extended resources).
+    /// The claims for extended resources of pods which wait, and which no profile serves, whoever has made them; each with its pod, in the
+    /// order of their names. Those that are still being written are left out. O(claims for extended resources).
     pub fn abandoned_claims(&self) -> Vec<(ClaimKey, Arc<Pod>)> {
         let DeviceTable { claims, extended, .. } = &self.devices;
         let abandoned = |key: &ClaimKey| {
-            let claim = claims.get(key).filter(|claim| claim.is_ours && !claim.is_being_made())?;
+            let claim = claims.get(key).filter(|claim| !claim.is_being_made())?;
             Some((key.clone(), self.unserved(claim.extends()?)?.clone()))
         };
         let mut all: Vec<_> = extended.all().filter_map(abandoned).collect();
@@ -475,9 +467,13 @@ impl Ledger {
         });
     }
 
-    /// The pod `uid` is not bound after all: it gives the reservations of its claims back. Returns those that it had.
+    /// The pod `uid` is not bound after all: it gives the reservations of its claims back. Returns those that it had; none where another
+    /// worker has taken the pod over, and counts on them.
     pub fn unreserve_claims(&mut self, uid: &str, writes: &[ClaimWrite]) -> Vec<(ClaimKey, Str)> {
         let mut had = Vec::new();
+        if matches!(self.pod(uid), Some(PodState::Assumed { .. } | PodState::Bound(_))) {
+            return had;
+        }
         // What was made for the pod alone is deleted, and holds its devices until then.
         for write in writes.iter().filter(|write| write.creates.is_none()) {
             self.change_claim(&write.key, |claims| {

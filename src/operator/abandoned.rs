@@ -11,6 +11,7 @@
 use super::context::Context;
 use berth_cluster::client::Fault;
 use berth_cluster::managed_fields::{is_made_by_us, is_nominated_by_us};
+use berth_cluster::paced::Paced;
 use berth_core::model::{ClaimKey, Pod, Str};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,11 +22,13 @@ use tokio_util::sync::CancellationToken;
 /// way.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// Objects that are read in one look, one after the other. Those that are not ours are read once.
+/// Objects of each kind that are read in one look, one after the other. Those that are not ours are read once.
 const READ: usize = 64;
 
 /// A claim that is still there is deleted again after so many looks.
 const LOOKS_BETWEEN: u32 = 30;
+
+static UNREAD: Paced = Paced::new();
 
 /// Looks until `stop`.
 pub(super) async fn run(cx: Context, stop: CancellationToken) {
@@ -51,27 +54,23 @@ impl Default for Seen {
 }
 
 async fn look(cx: &Context, seen: &mut Seen) {
+    end_nominations(cx, &mut seen.nominations).await;
+    delete_claims(cx, &mut seen.claims).await;
+}
+
+/// What was found for pods that no profile serves; `None` while that is not known.
+fn unserved<K>(cx: &Context, mut found: Vec<(K, Arc<Pod>)>) -> Option<Vec<(K, Arc<Pod>)>> {
     // A profile that gets its name may have no worker yet.
-    let Some(granted) = cx.board.lock().granted.clone() else { return };
-    let mut claims = cx.engine.abandoned_claims();
-    claims.retain(|(_, pod)| !granted.contains(&pod.scheduler_name));
-    for (key, pod) in seen.claims.due(claims) {
-        match is_made_by_us(&cx.clients.rest, &key).await {
-            Ok(true) => {
-                tracing::info!(pod = %pod.key, claim = %key, "claim for extended resources is deleted: no profile serves the pod");
-                cx.engine.delete_claim(pod, key);
-            }
-            Ok(false) => seen.claims.set(key, Finding::Foreign),
-            Err(fault) => {
-                seen.claims.set(key, Finding::New);
-                unknown(cx, &pod, &fault, "not known who made the claim for extended resources of the pod");
-            }
-        }
-    }
-    let mut abandoned = cx.engine.abandoned();
-    abandoned.retain(|pod| !granted.contains(&pod.scheduler_name));
-    let nominations = abandoned.into_iter().map(|pod| ((pod.uid.clone(), pod.nominated_node.clone()), pod));
-    for (nomination, pod) in seen.nominations.due(nominations.collect()) {
+    let board = cx.board.lock();
+    let granted = board.granted.as_ref()?;
+    found.retain(|(_, pod)| !granted.contains(&pod.scheduler_name));
+    Some(found)
+}
+
+async fn end_nominations(cx: &Context, seen: &mut Findings<(Str, Option<Str>)>) {
+    let nominated = cx.engine.abandoned().into_iter().map(|pod| ((pod.uid.clone(), pod.nominated_node.clone()), pod));
+    let Some(found) = unserved(cx, nominated.collect()) else { return };
+    for (nomination, pod) in seen.due(found) {
         // What no object reports was decided here.
         let is_ours = match &pod.nominated_node {
             None => Ok(true),
@@ -82,14 +81,33 @@ async fn look(cx: &Context, seen: &mut Seen) {
                 tracing::info!(pod = %pod.key, node = pod.nominated_node.as_deref(), "nomination ends: no profile serves the pod");
                 cx.engine.let_go(&pod.uid);
             }
-            Ok(false) => seen.nominations.set(nomination, Finding::Foreign),
-            Err(fault) => unknown(cx, &pod, &fault, "not known who nominated the pod"),
+            Ok(false) => seen.set(nomination, Finding::Foreign),
+            Err(fault) => unread(cx, &pod, &fault, "not known who nominated the pod"),
         }
     }
 }
 
-fn unknown(cx: &Context, pod: &Pod, fault: &Fault, what: &str) {
-    tracing::warn!(pod = %pod.key, error = %fault, "{what}, which no profile serves");
+async fn delete_claims(cx: &Context, seen: &mut Findings<ClaimKey>) {
+    let Some(found) = unserved(cx, cx.engine.abandoned_claims()) else { return };
+    for (key, pod) in seen.due(found) {
+        match is_made_by_us(&cx.clients.rest, &key).await {
+            Ok(true) => {
+                tracing::info!(pod = %pod.key, claim = %key, "claim for extended resources is deleted: no profile serves the pod");
+                cx.engine.delete_claim(pod, key);
+            }
+            Ok(false) => seen.set(key, Finding::Foreign),
+            Err(fault) => {
+                seen.set(key, Finding::New);
+                unread(cx, &pod, &fault, "not known who made the claim for extended resources of the pod");
+            }
+        }
+    }
+}
+
+fn unread(cx: &Context, pod: &Pod, fault: &Fault, what: &str) {
+    if let Some(left_out) = UNREAD.line() {
+        tracing::warn!(pod = %pod.key, error = %fault, left_out, "{what}, which no profile serves");
+    }
     cx.denials.note_fault(fault);
 }
 
@@ -147,7 +165,7 @@ mod tests {
     use super::*;
     use crate::operator::reconciler_tests::{context, options};
     use berth_core::model::ResourceClaim;
-    use berth_core::testing::{node, pending_pod};
+    use berth_core::testing::{node, pending_pod, resource_claim};
     use berth_testing::{Reply, Scripted};
     use serde_json::json;
 
@@ -186,20 +204,11 @@ mod tests {
 
     /// The process that made them ended before it had deleted them, and the profile went while nobody led.
     #[tokio::test]
-    async fn a_claim_of_ours_whose_pod_no_profile_serves_is_deleted_whoever_made_it_and_that_of_another_scheduler_stays()
-     {
+    async fn a_claim_of_ours_whose_pod_no_profile_serves_is_deleted_and_that_of_another_scheduler_stays() {
         let claim = |name: &str| ResourceClaim {
-            key: ClaimKey { namespace: "ns".into(), name: name.into() },
-            uid: "uid".into(),
-            resource_version: "5".into(),
-            deleting: false,
             controller: Some(pending_pod("ns", name).uid),
-            has_finalizer: false,
             is_extended: true,
-            spec: Arc::default(),
-            allocation: None,
-            reserved_for: Vec::new(),
-            devices: Vec::new(),
+            ..resource_claim("ns", name)
         };
         let server = Scripted::start(|asked| {
             let name = asked.path.split('/').nth(7).unwrap_or_default().to_owned();
@@ -208,7 +217,9 @@ mod tests {
             let object = json!({"metadata": {"name": name, "namespace": "ns", "uid": "uid", "resourceVersion": "5",
                 "annotations": {"resource.kubernetes.io/extended-resource-claim": "true"}, "ownerReferences": owner,
                 "managedFields": [{"manager": manager, "fieldsV1": {"f:spec": {}}}]}});
-            async move { Reply::json(200, object) }
+            // What the first look asks is not answered.
+            let code = if asked.number < 2 { 500 } else { 200 };
+            async move { Reply::json(code, object) }
         })
         .await;
         let (cx, _notices) = context(&server, &options());
@@ -220,7 +231,7 @@ mod tests {
         });
         cx.board.lock().granted = Some([].into());
         let mut seen = Seen::default();
-        for _ in 0..3 {
+        for _ in 0..4 {
             look(&cx, &mut seen).await;
         }
         let of = |method: &str| {
@@ -229,7 +240,7 @@ mod tests {
         };
         berth_testing::until("the end of the claim", || !of("DELETE").is_empty()).await;
         assert_eq!(of("DELETE"), ["ours"]);
-        assert_eq!(of("GET").iter().filter(|name| *name == "theirs").count(), 1, "it is not asked for again");
+        assert_eq!(of("GET").iter().filter(|name| *name == "theirs").count(), 2, "it is not asked for again");
     }
 
     /// A profile that goes while nobody leads: the leader before had nominated `ours`, and the next one never served its name.

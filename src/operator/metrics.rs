@@ -285,7 +285,9 @@ fn measures(measures: &Measures, profile: (&'static str, &str), samples: &mut Sa
     }
     for (driver, status, waited) in measures.device_waits().all() {
         let labels = [profile, ("driver", driver), ("status", status)];
-        samples.counter(Metric::DeviceAllocations, &labels, waited.allocations);
+        if waited.allocations > 0 {
+            samples.counter(Metric::DeviceAllocations, &labels, waited.allocations);
+        }
         samples.histogram(Metric::DeviceWaits, &labels, distribution(&waited.times, NANOS));
     }
     for (plugin, point, status, times) in measures.by_plugin().into_iter().flat_map(PluginTimes::all) {

@@ -10,7 +10,7 @@
 //!  edges         watches (the kinds, in one table), writers (effects), status_writer, announce (events), metrics,
 //!                reviews (who may read them), housekeeping (permissions, the installed definition), drift (whether the watches
 //!                have shown what the API server has), debug (looking into the process),
-//!                abandoned (nominations of ours that nobody looks after),
+//!                abandoned (nominations and claims of ours that nobody looks after),
 //!                routing (how routes fare, and whether the API server has the policies that they need)
 //! ```
 //!

@@ -61,9 +61,9 @@ impl Recheck for Known {
         })
     }
 
-    fn gives_back(&self, uid: &str, claim: &ClaimKey, claim_uid: &str) -> bool {
+    fn is_giving_back(&self, uid: &str, claim: &ClaimKey, claim_uid: &str) -> bool {
         let Some(engine) = self.0.get() else { return true };
-        engine.read(|ledger| ledger.devices().gives_back(uid, claim, claim_uid))
+        engine.read(|ledger| ledger.devices().is_giving_back(uid, claim, claim_uid))
     }
 
     fn deletion_answered(&self, uid: &str) {
@@ -282,8 +282,9 @@ mod tests {
     use super::super::reconciler_tests::{context, options};
     use super::*;
     use berth_cluster::refusal::ConditionResult;
-    use berth_core::io::NominatedNode;
-    use berth_core::testing::{node, pending_pod};
+    use berth_core::io::{NominatedNode, WrittenClaim};
+    use berth_core::model::{ClaimWrite, ResourceClaim};
+    use berth_core::testing::{node, pending_pod, resource_claim};
     use berth_testing::{Asked, Reply, Scripted, until};
     use futures::FutureExt;
     use serde_json::json;
@@ -444,6 +445,33 @@ mod tests {
         assert_eq!(known.shown(&bind), Shown::On("elsewhere".into()), "not where it was to go");
         engine.apply(|ledger| ledger.delete_pod("uid-p"));
         assert_eq!(known.shown(&bind), Shown::Gone);
+    }
+
+    #[test]
+    fn the_ledger_says_whether_a_reservation_is_still_given_back() {
+        let engine = Engine::new(|_| Nowhere);
+        let known = Known(Arc::new(OnceLock::from(engine.clone())));
+        let pod: Str = "uid-p".into();
+        let reserved = ResourceClaim { reserved_for: vec![pod.clone()], ..resource_claim("ns", "c") };
+        let ResourceClaim { key, uid, resource_version, has_finalizer, .. } = reserved.clone();
+        let write = ClaimWrite {
+            key: key.clone(),
+            uid: uid.clone(),
+            resource_version,
+            has_finalizer,
+            allocation: None,
+            needed: true,
+            creates: None,
+        };
+        engine.apply(|ledger| ledger.apply_resource_claim(reserved));
+        assert!(!known.is_giving_back(&pod, &key, &uid));
+        let had = engine.apply(|ledger| ledger.unreserve_claims(&pod, std::slice::from_ref(&write)));
+        assert_eq!(had, [(key.clone(), uid.clone())]);
+        assert!(known.is_giving_back(&pod, &key, &uid) && !known.is_giving_back(&pod, &key, "another"));
+        let written = WrittenClaim { key: key.clone(), uid: uid.clone(), resource_version: "9".into() };
+        let outcome = ClaimsOutcome { written: vec![written], failure: None };
+        engine.apply(|ledger| ledger.claims_written(&pod, &[write], &outcome));
+        assert!(!known.is_giving_back(&pod, &key, &uid), "it was written anew");
     }
 
     /// A log at info: how many lines it got.

@@ -1,9 +1,9 @@
 //! ResourceClaims on a real API server: devices are allocated and reserved before a pod is bound, and given to nobody else.
 
-use crate::SOON;
 use crate::minor;
 use crate::objects::wait_event;
 use crate::world::World;
+use crate::{LATER, SOON};
 use berth_lab::Patch;
 use serde_json::{Value, json};
 
@@ -238,6 +238,41 @@ fn an_extended_resource_is_provided_by_devices_or_by_a_plugin() {
     assert!(made_for(&world, &third).is_empty());
 }
 
+/// Makes a claim for the pod's extended resources, as `manager`.
+fn leave(world: &World, name: &str, pod: &Value, manager: &str) {
+    let (uid, of) = (&pod["metadata"]["uid"], &pod["metadata"]["name"]);
+    let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": of, "uid": uid, "controller": true});
+    let left = json!({
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
+        "metadata": {
+            "name": name, "ownerReferences": [owner],
+            "annotations": {"resource.kubernetes.io/extended-resource-claim": "true"},
+            "finalizers": ["resource.kubernetes.io/delete-protection"],
+        },
+        "spec": {"devices": {"requests": [{"name": "container-0-request-1", "exactly": {"deviceClassName": world.name}}]}},
+    });
+    world.plane.api.post(&format!("{}?fieldManager={manager}", claims(world, "")), &left).unwrap();
+}
+
+/// A process that ended between its writes has left the claim, and no profile serves the pod any more.
+#[test]
+fn a_claim_of_ours_that_no_profile_looks_after_is_deleted_and_that_of_another_scheduler_stays() {
+    if !minor::is_ours() {
+        return;
+    }
+    let world = World::with("abandoned", &json!({}), 1);
+    publish(&world);
+    let pod = world.pod("p", "100m", |pod| pod["spec"]["schedulerName"] = json!("nobody-serves-this"));
+    leave(&world, "theirs", &pod, "kube-scheduler");
+    leave(&world, "ours", &pod, "berth");
+    let are_left = |names: &[&str]| {
+        let left = made_for(&world, &pod);
+        left.iter().map(|claim| claim["metadata"]["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>() == names
+    };
+    assert!(are_left(&["ours", "theirs"]));
+    world.plane.wait_for("the end of our claim", LATER, || Ok(are_left(&["theirs"]).then_some(()))).unwrap();
+}
+
 /// A process that ended between its writes has left the claim.
 #[test]
 fn the_claim_of_an_attempt_before_is_deleted_and_the_pod_placed() {
@@ -255,18 +290,7 @@ fn the_claim_of_an_attempt_before_is_deleted_and_the_pod_placed() {
         let requests = json!({"cpu": "100m", resource: "1"});
         pod["spec"]["containers"][0]["resources"] = json!({"requests": requests, "limits": requests});
     });
-    let owner =
-        json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": pod["metadata"]["uid"], "controller": true});
-    let left = json!({
-        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
-        "metadata": {
-            "name": "left", "ownerReferences": [owner],
-            "annotations": {"resource.kubernetes.io/extended-resource-claim": "true"},
-            "finalizers": ["resource.kubernetes.io/delete-protection"],
-        },
-        "spec": {"devices": {"requests": [{"name": "container-0-request-1", "exactly": {"deviceClassName": world.name}}]}},
-    });
-    api.post(&claims(&world, ""), &left).unwrap();
+    leave(&world, "left", &pod, "berth");
     let open = json!([{"op": "remove", "path": "/spec/schedulingGates"}]);
     api.patch(&crate::objects::pod_path(&world.name, "p"), Patch::Json, &open).unwrap();
     assert_eq!(world.bound("p"), "0");

@@ -51,16 +51,19 @@ pub trait Job: Send + 'static {
     fn run(self, kit: &Self::Kit, progress: &dyn Progress) -> impl Future<Output = Option<Input>> + Send;
 }
 
-/// A job in the queue, with its number.
-struct Queued<J>(J, u64);
+/// A job in the queue.
+struct Queued<J> {
+    job: J,
+    number: u64,
+}
 
 impl<J: Job> Tenant for Queued<J> {
     fn profile(&self) -> &Str {
-        self.0.profile()
+        self.job.profile()
     }
 
     fn namespace(&self) -> &str {
-        self.0.namespace()
+        self.job.namespace()
     }
 }
 
@@ -81,11 +84,9 @@ struct State<J: Job> {
     turns: Turns<Queued<J>>,
     /// The number of the next job.
     next_number: u64,
-    /// The numbers of each pod's jobs that wait. Profiles take turns, and what one wants for a pod that another one has given up must not
-    /// come first.
-    waiting: HashMap<Str, VecDeque<u64>>,
-    /// The pods of jobs under way.
-    busy: Vec<Str>,
+    /// The numbers of each pod's jobs that wait or are under way: the first is done, and then the next. Profiles take turns, and what one
+    /// wants for a pod that another one has given up must not come first.
+    of_pods: HashMap<Str, VecDeque<u64>>,
     closed: bool,
 }
 
@@ -122,13 +123,8 @@ impl<J: Job> Clone for Writer<J> {
 impl<J: Job> Writer<J> {
     /// Starts on the current tokio runtime, with `slots` jobs at once, at least one.
     pub(super) fn start(kit: J::Kit, gate: Gate, slots: usize, deliver: Deliver) -> Self {
-        let state = Mutex::new(State {
-            turns: Turns::new(LIMITS),
-            next_number: 0,
-            waiting: HashMap::new(),
-            busy: Vec::new(),
-            closed: false,
-        });
+        let state =
+            Mutex::new(State { turns: Turns::new(LIMITS), next_number: 0, of_pods: HashMap::new(), closed: false });
         let (wake, landed) = (Notify::new(), Notify::new());
         let queue = Queue { kit, gate: gate.clone(), deliver, slots: slots.max(1), state, wake, landed };
         Self(Arc::new(Pool::start_behind(&gate, queue)))
@@ -167,7 +163,10 @@ impl<J: Job> Writer<J> {
 
     /// Takes back all of a worker's jobs that have not begun. Nothing is delivered for them: the caller reports it.
     pub fn revoke(&self, worker: WorkerId) -> Vec<AttemptId> {
-        self.0.lock().revoke(worker)
+        let taken = self.0.lock().revoke(worker);
+        // A job of another profile may be the first of its pod now.
+        self.0.wake.notify_one();
+        taken
     }
 
     pub fn pending(&self) -> Pending {
@@ -195,40 +194,38 @@ impl<J: Job> State<J> {
         let number = self.next_number;
         self.next_number += 1;
         if let Some(pod) = job.pod() {
-            self.waiting.entry(pod.clone()).or_default().push_back(number);
+            self.of_pods.entry(pod.clone()).or_default().push_back(number);
         }
-        let lost = self.turns.push(Queued(job, number))?;
-        self.waits_no_more(&lost);
-        Some(lost.0)
+        let Queued { job, number } = self.turns.push(Queued { job, number })?;
+        self.is_over(job.pod(), number);
+        Some(job)
     }
 
     /// Takes all jobs that are `wanted` and have not begun.
     fn extract(&mut self, wanted: impl Fn(&J) -> bool) -> Vec<J> {
-        let taken = self.turns.extract(|job| wanted(&job.0));
-        for job in &taken {
-            self.waits_no_more(job);
+        let taken = self.turns.extract(|queued| wanted(&queued.job));
+        for Queued { job, number } in &taken {
+            self.is_over(job.pod(), *number);
         }
-        taken.into_iter().map(|job| job.0).collect()
+        taken.into_iter().map(|queued| queued.job).collect()
     }
 
-    /// Takes the next job whose pod has none under way, and none that came before it.
-    fn next(&mut self, slots: usize) -> Result<(J, Slot), Option<Instant>> {
-        let Self { turns, waiting, busy, .. } = self;
-        let is_first = |pod: &Str, number| waiting.get(pod).and_then(VecDeque::front) == Some(&number);
-        let is_free =
-            |Queued(job, number): &Queued<J>| job.pod().is_none_or(|pod| !busy.contains(pod) && is_first(pod, *number));
-        let (job, slot) = turns.next(Instant::now(), slots, is_free)?;
-        self.waits_no_more(&job);
-        self.busy.extend(job.0.pod().cloned());
-        Ok((job.0, slot))
+    /// Takes the next job that is the first of its pod.
+    fn next(&mut self, slots: usize) -> Result<(Queued<J>, Slot), Option<Instant>> {
+        let Self { turns, of_pods, .. } = self;
+        let is_first = |Queued { job, number }: &Queued<J>| {
+            job.pod().is_none_or(|pod| of_pods.get(pod).and_then(VecDeque::front) == Some(number))
+        };
+        turns.next(Instant::now(), slots, is_first)
     }
 
-    fn waits_no_more(&mut self, Queued(job, number): &Queued<J>) {
-        let Some(pod) = job.pod() else { return };
-        let Some(numbers) = self.waiting.get_mut(pod) else { return };
-        numbers.retain(|waits| waits != number);
+    /// A job of the pod is done, or will not be done.
+    fn is_over(&mut self, pod: Option<&Str>, number: u64) {
+        let Some(pod) = pod else { return };
+        let Some(numbers) = self.of_pods.get_mut(pod) else { return };
+        numbers.retain(|left| *left != number);
         if numbers.is_empty() {
-            self.waiting.remove(pod);
+            self.of_pods.remove(pod);
         }
     }
 
@@ -253,6 +250,7 @@ impl<J: Job> Queue<J> {
 /// What is left of a job under way.
 struct Begun {
     slot: Mutex<Slot>,
+    number: u64,
     pod: Option<Str>,
     owner: Option<WorkerId>,
     /// What the owner is told if the job's task panics.
@@ -300,10 +298,10 @@ impl<J: Job> Jobs for Queue<J> {
         if state.closed {
             return Err(None);
         }
-        let (job, slot) = state.next(self.slots)?;
+        let (Queued { job, number }, slot) = state.next(self.slots)?;
         let pod = job.pod().cloned();
         let (owner, failed) = (job.owner().map(|(worker, _)| worker), job.failed("an error in this process"));
-        Ok((job, Begun { slot: Mutex::new(slot), pod, owner, failed }))
+        Ok((job, Begun { slot: Mutex::new(slot), number, pod, owner, failed }))
     }
 
     async fn run(&self, job: J, begun: &Begun) -> Option<Input> {
@@ -317,10 +315,7 @@ impl<J: Job> Jobs for Queue<J> {
         {
             let mut state = self.lock();
             state.turns.ended(&lock(&begun.slot));
-            let busy = begun.pod.and_then(|pod| state.busy.iter().position(|busy| *busy == pod));
-            if let Some(place) = busy {
-                state.busy.swap_remove(place);
-            }
+            state.is_over(begun.pod.as_ref(), begun.number);
         }
         self.landed.notify_waiters();
     }

@@ -52,7 +52,7 @@ pub trait Recheck: Send + Sync {
     }
 
     /// Whether the pod `uid` still gives back its reservation of the claim with the uid `claim_uid`, and has not reserved it anew since.
-    fn gives_back(&self, _uid: &str, _claim: &ClaimKey, _claim_uid: &str) -> bool {
+    fn is_giving_back(&self, _uid: &str, _claim: &ClaimKey, _claim_uid: &str) -> bool {
         true
     }
 

@@ -36,7 +36,7 @@ impl Recheck for Cluster {
         self.victims.lock().unwrap().get(uid).copied().unwrap_or(Victim::Awaited)
     }
 
-    fn gives_back(&self, _: &str, _: &ClaimKey, _: &str) -> bool {
+    fn is_giving_back(&self, _: &str, _: &ClaimKey, _: &str) -> bool {
         !self.reserved_anew.load(Ordering::Relaxed)
     }
 

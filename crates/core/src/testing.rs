@@ -1,7 +1,10 @@
 //! Builders that the tests of all crates share.
 
 use crate::io::RefusalText;
-use crate::model::{Labels, Node, Pod, PodKey, PodShape, Pressure, Requests, RowShape, ScheduledCondition, Usage};
+use crate::model::{
+    ClaimKey, Labels, Node, Pod, PodKey, PodShape, Pressure, Requests, ResourceClaim, RowShape, ScheduledCondition,
+    Usage,
+};
 use crate::profile::Extender;
 use std::sync::Arc;
 
@@ -108,6 +111,23 @@ pub fn extender(name: &str) -> Extender {
         full_nodes: false,
         managed: Vec::new(),
         pod_selector: None,
+    }
+}
+
+/// A claim that asks for nothing. Its uid is `uid-<name>`, its resourceVersion 7.
+pub fn resource_claim(namespace: &str, name: &str) -> ResourceClaim {
+    ResourceClaim {
+        key: ClaimKey { namespace: namespace.into(), name: name.into() },
+        uid: format!("uid-{name}").into(),
+        resource_version: "7".into(),
+        deleting: false,
+        controller: None,
+        has_finalizer: false,
+        is_extended: false,
+        spec: Arc::default(),
+        allocation: None,
+        reserved_for: Vec::new(),
+        devices: Vec::new(),
     }
 }
 

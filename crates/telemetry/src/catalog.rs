@@ -101,10 +101,10 @@ metrics! {
         "ResourceClaims made for pods' extended resources that a DeviceClass provides, repeats of one left out, which kube-scheduler does not make";
     DeviceAllocations: Counter, "scheduler_dra_bindingconditions_allocations_total", "`profile`; `driver`; `status` = `success`, `failure`, `timeout`, `error`",
         "Devices that a driver had to make ready before a bind, by driver and how that ended",
-        "devices that a driver had to make ready before a bind (`bindingConditions`), by how that ended: `failure` is the driver's, `error` anything that has nothing to do with the devices. Two drivers of a profile are told apart, others count as `<other>`";
+        "devices that a driver had to make ready before a bind (`bindingConditions`), by how the wait of their pod ended, which is the same for all its devices: `failure` if some driver said that a device failed, `error` for anything but that and a timeout. Two drivers of a profile are told apart, others count as `<other>`";
     DeviceWaits: Histogram, "scheduler_dra_bindingconditions_wait_duration_seconds", "`profile`; `driver`; `status` = `success`, `failure`, `timeout`, `error`",
         "How long pods waited until drivers had made their devices ready, by driver and how that ended",
-        "how long pods with such devices waited, once for each device of all their claims; buckets from 0.1 s to 14 minutes. Drivers and `status` as above";
+        "how long the pods of such devices waited, which counts once for each device of all their claims, also for one that was ready at once; buckets from 0.1 s to 14 minutes. Drivers and `status` as above";
     RestRequests: Counter, "rest_client_requests_total", "`code`, `<error>` without an answer; `method`; `host`",
         "Requests to the API server, by code and method",
         "requests to the API server, those for the Lease aside; what is repeated at once counts once";

@@ -8,12 +8,11 @@ use berth_core::model::{ClaimKey, ClaimWrite};
 use berth_devices::model::{AllocationResult, DeviceResult};
 use serde_json::{Value, json};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 const PATH: &str = "/apis/resource.k8s.io/v1/namespaces/ns/resourceclaims/gpus";
 
-fn key() -> ClaimKey {
+pub(super) fn key() -> ClaimKey {
     ClaimKey { namespace: "ns".into(), name: "gpus".into() }
 }
 
@@ -29,7 +28,7 @@ fn device(name: &str, share: Option<&str>) -> DeviceResult {
 }
 
 /// Allocates a claim of version 9 that has the finalizer.
-fn allocate() -> ClaimWrite {
+pub(super) fn allocate() -> ClaimWrite {
     let results = vec![device("a", None), device("b", Some("share"))];
     ClaimWrite {
         key: key(),
@@ -43,7 +42,7 @@ fn allocate() -> ClaimWrite {
 }
 
 /// Reserves one that is allocated.
-fn reserve() -> ClaimWrite {
+pub(super) fn reserve() -> ClaimWrite {
     ClaimWrite { allocation: None, ..allocate() }
 }
 
@@ -64,7 +63,7 @@ fn ours() -> Value {
 }
 
 /// The claim with a finalizer, as it is then.
-fn claim(version: &str, status: &Value) -> Value {
+pub(super) fn claim(version: &str, status: &Value) -> Value {
     json!({
         "metadata": {"uid": "uid-gpus", "resourceVersion": version, "finalizers": ["resource.kubernetes.io/delete-protection"]},
         "status": status,
@@ -79,7 +78,7 @@ fn written(version: &str) -> WrittenClaim {
     WrittenClaim { key: key(), uid: "uid-gpus".into(), resource_version: version.into() }
 }
 
-fn all_written(version: &str) -> ClaimsOutcome {
+pub(super) fn all_written(version: &str) -> ClaimsOutcome {
     ClaimsOutcome { written: vec![written(version)], failure: None }
 }
 
@@ -93,13 +92,13 @@ pub(super) fn landing_within(lands: Duration) -> Options {
 }
 
 impl Bench {
-    fn reserve(&self, attempt: u64, writes: Vec<ClaimWrite>) {
+    pub(super) fn reserve(&self, attempt: u64, writes: Vec<ClaimWrite>) {
         let request =
             ClaimRequest { attempt: AttemptId(attempt), pod: Arc::new(pod("ns", "p1")), writes: writes.into() };
         self.pre_binder.reserve(WORKER, &"profile".into(), request);
     }
 
-    fn unreserve(&self) {
+    pub(super) fn unreserve(&self) {
         let request = UnreserveRequest {
             pod: Arc::new(pod("ns", "p1")),
             claims: vec![(key(), "uid-gpus".into())],
@@ -125,7 +124,7 @@ impl Bench {
     }
 
     /// Results of writes of the status.
-    fn seen(&self) -> Vec<(&'static str, u64)> {
+    pub(super) fn seen(&self) -> Vec<(&'static str, u64)> {
         let [_, _, _, (_, status), _] = self.pre_binder.counters();
         status.seen()
     }
@@ -472,41 +471,6 @@ async fn a_reservation_is_given_back_by_uid() {
     let status = json!({"reservedFor": [{"$patch": "delete", "uid": "uid-p1"}]});
     assert_eq!(asked[0].body, json!({"metadata": {"uid": "uid-gpus"}, "status": status}));
     assert_eq!(bench.seen(), [("written", 1)]);
-}
-
-/// Another profile took the pod over, and its worker was faster than the one that gave the pod up.
-#[tokio::test]
-async fn what_was_reserved_anew_is_not_given_back() {
-    let bench = Bench::start(|_| async { Reply::json(200, claim("10", &json!({}))) }).await;
-    bench.cluster.reserved_anew.store(true, Ordering::Relaxed);
-    bench.unreserve();
-    bench.is_done().await;
-    assert_eq!((bench.seen(), bench.server.requests().len()), (vec![], 0));
-}
-
-/// Profiles take turns, and one that was handed the pod is not before the other that gives it up.
-#[tokio::test]
-async fn what_is_written_for_a_pod_keeps_its_order_also_between_profiles() {
-    let gate = Gate::new();
-    let server = Scripted::start(|_| async { Reply::json(200, claim("10", &json!({}))) }).await;
-    let bench = Bench::with(server, quick(), gate.clone());
-    let (first, other): (Str, Str) = ("first".into(), "other".into());
-    let nominate = |profile: &Str, name: &str, node: Option<&str>| {
-        let request = NominateRequest { pod: Arc::new(pod("ns", name)), node: node.map(Into::into) };
-        bench.pre_binder.nominate(profile, request);
-    };
-    // The first profile has a job before, so that the turn is the other one's.
-    nominate(&first, "p2", Some("n"));
-    let claims = vec![(key(), "uid-gpus".into())];
-    let request = UnreserveRequest { pod: Arc::new(pod("ns", "p1")), claims, extended: None };
-    bench.pre_binder.unreserve(&first, request);
-    let request = ClaimRequest { attempt: AttemptId(1), pod: Arc::new(pod("ns", "p1")), writes: [reserve()].into() };
-    bench.pre_binder.reserve(WORKER, &other, request);
-    open(&gate);
-    assert_eq!(bench.claims_outcome().await, all_written("10"));
-    let asked = bench.server.requests().into_iter().filter(|asked| asked.path.contains("resourceclaims"));
-    let deletes: Vec<bool> = asked.map(|asked| asked.body.to_string().contains("$patch")).collect();
-    assert_eq!(deletes, [true, false]);
 }
 
 #[tokio::test]

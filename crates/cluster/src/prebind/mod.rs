@@ -27,6 +27,8 @@ mod claim_tests;
 #[cfg(test)]
 mod extended_tests;
 #[cfg(test)]
+mod order_tests;
+#[cfg(test)]
 mod tests;
 
 pub use crate::queue::{Options, Pending};

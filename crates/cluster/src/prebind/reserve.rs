@@ -123,7 +123,7 @@ impl Kit {
     pub(super) async fn unreserve(&self, request: &UnreserveRequest, progress: &dyn Progress) {
         for (key, uid) in &request.claims {
             // The worker of another profile may have taken the pod over and been faster.
-            if !self.recheck.gives_back(&request.pod.uid, key, uid) {
+            if !self.recheck.is_giving_back(&request.pod.uid, key, uid) {
                 continue;
             }
             let result = match self.give_back(key, uid, &request.pod, progress).await {

@@ -16,7 +16,8 @@ use tokio::time::Instant;
 const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_RECONNECT_PAUSE: Duration = Duration::from_secs(1);
 
-/// Jobs of one namespace that are looked at for one that is ready: more than the jobs that can wait for another one of their pod.
+/// Jobs of one namespace and profile that are looked at for one that is ready. The oldest job of a namespace is ready, or the one that it
+/// waits for is under way: so whatever waits behind more of them comes to its turn.
 const LOOKED_AT: usize = 128;
 
 /// Namespaces remembered because they failed, although they have no job; each is forgotten when it has had a success.

@@ -123,6 +123,11 @@ impl Ledger {
         self.pods.states.get(uid)
     }
 
+    /// Whether the pod is on a node: bound, or assumed for it.
+    pub fn is_placed(&self, uid: &str) -> bool {
+        self.pod(uid).is_some_and(|state| state.placed().is_some())
+    }
+
     /// Whether the pod is kept: on a node, pending, or set aside until its node is seen.
     pub fn has_pod(&self, uid: &str) -> bool {
         self.pods.states.contains_key(uid) || self.pods.strays.has(uid)

@@ -390,9 +390,14 @@ impl Worker {
     }
 
     pub(super) fn report_error(&mut self, step: &mut Step<'_, impl LedgerAccess>, ticket: &Ticket, refusal: Refusal) {
+        self.note_error(step, ticket);
+        step.refuse(refusal);
+    }
+
+    /// Counts an attempt that ended in an error.
+    pub(super) fn note_error(&mut self, step: &Step<'_, impl LedgerAccess>, ticket: &Ticket) {
         self.totals.errors += 1;
         self.note_ended(step, ticket, Ended::Error);
-        step.refuse(refusal);
     }
 
     /// Whether a pod whose attempt is over belongs in this worker's queue: a swap may have given its name away meanwhile.
@@ -405,7 +410,9 @@ impl Worker {
         let Some((pod, parked)) = self.pending_now(step, &ticket) else { return self.queue.done(ticket) };
         if parked == Some(Parked::Held) {
             let hold = step.ledger.read(|ledger| self.hold(&mut ArmHolds::new(self, ledger), &pod));
-            step.effects.extend(hold.map(|hold| Effect::Refuse(held(&pod, hold.text(self.profile(), &pod)))));
+            if let Some(hold) = hold {
+                step.refuse(held(&pod, hold.text(self.profile(), &pod)));
+            }
         }
         self.note_if_not_tried(&pod, parked);
         self.queue.requeue(ticket, pod, parked);

@@ -19,7 +19,7 @@ pub(super) struct Bench {
     pub(super) unreserved: Vec<UnreserveRequest>,
     pub(super) binds: Vec<(usize, BindRequest)>,
     pub(super) refusals: Vec<(String, RefusalReason, String)>,
-    /// The nomination that the object of the refused pod has, by the newest refusal that ends one.
+    /// The nomination that the newest refusal ends, if it ends one: that of the pod's object.
     ends: Option<Str>,
     /// The pods of which it was said that they wait for devices, each with its node.
     awaiting: Vec<String>,
@@ -511,6 +511,7 @@ fn a_reservation_that_another_worker_counts_on_is_not_given_back() {
     bench.inputs[at].push(Input::BindEnded { attempt: bind.attempt, outcome });
     bench.settle();
     assert!(bench.unreserved.is_empty(), "{:?}", bench.unreserved);
+    assert!(bench.refusals.is_empty(), "it would end the other worker's nomination: {:?}", bench.refusals);
 }
 
 #[test]

@@ -17,19 +17,18 @@ const DRIVERS: usize = 2;
 /// Stands for the drivers beyond these; no driver can have this name, which is no DNS subdomain.
 const OTHER_DRIVERS: &str = "<other>";
 
-/// How a wait for devices ended.
+/// How a pod's wait for its devices ended, by upstream's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WaitEnd {
-    Ready,
+    Success,
     /// A driver said that a device failed to get ready.
-    Failed,
-    Late,
-    /// It ended for a reason that has nothing to do with the devices.
-    Other,
+    Failure,
+    Timeout,
+    /// Anything else, such as a claim that was deleted, or a volume that was not bound.
+    Error,
 }
 
-/// The same by upstream's `status`.
-const ENDS: [&str; 4] = ["success", "failure", "timeout", "error"];
+const STATUSES: [&str; 4] = ["success", "failure", "timeout", "error"];
 
 /// A wait that is under way.
 #[derive(Debug)]
@@ -50,12 +49,14 @@ pub struct WaitedDevices {
 /// Waits for devices since the worker began.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DeviceWaits {
-    by_driver: BTreeMap<Str, [WaitedDevices; ENDS.len()]>,
+    by_driver: BTreeMap<Str, [WaitedDevices; STATUSES.len()]>,
 }
 
 impl DeviceWaits {
     pub(super) fn record(&mut self, devices: &[AwaitedDevice], end: WaitEnd, took: Duration) {
-        for AwaitedDevice { driver, has_conditions } in devices {
+        // First those that are waited for: they are not to be left without a name for the sake of others.
+        let (awaited, others): (Vec<_>, Vec<_>) = devices.iter().partition(|device| device.has_conditions);
+        for AwaitedDevice { driver, has_conditions } in awaited.into_iter().chain(others) {
             let is_told_apart = self.by_driver.contains_key(driver) || self.by_driver.len() < DRIVERS;
             let driver = if is_told_apart { driver.clone() } else { OTHER_DRIVERS.into() };
             let waited = &mut self.by_driver.entry(driver).or_default()[end as usize];
@@ -67,7 +68,7 @@ impl DeviceWaits {
     /// Driver, status and what was waited, where something was.
     pub fn all(&self) -> impl Iterator<Item = (&str, &'static str, &WaitedDevices)> {
         let all = self.by_driver.iter().flat_map(|(driver, by_end)| {
-            ENDS.into_iter().zip(by_end).map(|(status, waited)| (&**driver, status, waited))
+            STATUSES.into_iter().zip(by_end).map(|(status, waited)| (&**driver, status, waited))
         });
         all.filter(|(.., waited)| waited.times.buckets().any(|(_, count)| count > 0))
     }
@@ -77,7 +78,7 @@ impl DeviceWaits {
         let mut all = Self::default();
         for driver in 0..=DRIVERS {
             let device = AwaitedDevice { driver: format!("driver-{driver}").into(), has_conditions: true };
-            for end in [WaitEnd::Ready, WaitEnd::Failed, WaitEnd::Late, WaitEnd::Other] {
+            for end in [WaitEnd::Success, WaitEnd::Failure, WaitEnd::Timeout, WaitEnd::Error] {
                 all.record(std::slice::from_ref(&device), end, Duration::ZERO);
             }
         }
@@ -90,11 +91,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_driver_that_is_waited_for_has_its_name_whatever_other_devices_the_pod_has() {
+        let device = |driver: &str, has_conditions| AwaitedDevice { driver: driver.into(), has_conditions };
+        let devices = [device("gpu", false), device("nic", false), device("fabric", true)];
+        let mut waits = DeviceWaits::default();
+        waits.record(&devices, WaitEnd::Success, Duration::from_secs(1));
+        let all: Vec<_> = waits.all().map(|(driver, _, waited)| (driver.to_owned(), waited.allocations)).collect();
+        let want = [("<other>", 0), ("fabric", 1), ("gpu", 0)];
+        assert_eq!(all, want.map(|(driver, allocations)| (driver.to_owned(), allocations)));
+    }
+
+    #[test]
     fn drivers_beyond_the_bound_count_together() {
         let all = DeviceWaits::of_everything();
         let drivers: Vec<&str> = all.by_driver.keys().map(|driver| &**driver).collect();
         assert_eq!(drivers, ["<other>", "driver-0", "driver-1"]);
-        assert_eq!(all.all().count(), drivers.len() * ENDS.len());
+        assert_eq!(all.all().count(), drivers.len() * STATUSES.len());
         assert!(all.all().all(|(.., waited)| waited.allocations == 1));
     }
 }

@@ -381,7 +381,7 @@ impl Worker {
 
     /// As [`Self::parked`]; a hold is reported to the pod's owner, and a nomination of a pod that is not tried is noted.
     fn report_parked(&mut self, step: &mut Step<'_, Ledger>, pod: &Arc<Pod>) -> Option<Parked> {
-        let report = |reason| step.effects.push(Effect::Refuse(held(pod, reason)));
+        let report = |reason| step.effects.push(Effect::Refuse(held(&step.ledger.as_reported(pod), reason)));
         let parked = self.parked_by(step.ledger, pod, report);
         self.note_if_not_tried(pod, parked);
         parked

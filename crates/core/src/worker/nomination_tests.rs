@@ -131,6 +131,34 @@ fn a_refused_bind_ends_the_nomination_that_the_object_of_its_pod_reports() {
     assert_eq!((refusal.pod.nominated_node.as_deref(), refusal.nomination), (Some("a"), NominatedNode::Clear));
 }
 
+/// The newest refusal takes the place of one that waits to be written, with its word on the nomination.
+#[test]
+fn a_hold_right_after_a_refused_bind_knows_the_nomination_that_the_object_reports() {
+    let labels: Labels = [("team", "batch")].into_iter().collect();
+    let of_team = |labels: Labels| Namespace { name: "default".into(), labels };
+    let access = NamespaceAccess::Restricted { names: Vec::new(), match_labels: labels.clone() };
+    let mut bench = Bench::with(|profile| {
+        profile.namespaces = if &*profile.name == "test" { access.clone() } else { NamespaceAccess::All };
+    });
+    bench.seen(|ledger| ledger.apply_namespace(of_team(labels.clone())));
+    nominated(&mut bench);
+    bench.settle(0);
+    let (attempt, pod) = (bench.binds[0].1, bench.binds[0].2.clone());
+    bench.seen(|ledger| {
+        ledger.apply_pod(Pod { resource_version: "9".into(), ..Pod::clone(&pod) });
+        ledger.apply_namespace(of_team(Labels::none()));
+    });
+    let refused = Input::BindEnded { attempt, outcome: BindOutcome::Refused { code: None, message: "no".into() } };
+    bench.workers[0].delivered(&refused, &mut bench.ledger.borrow_mut());
+    let mut effects = Vec::new();
+    bench.workers[0].step(Time::ZERO, &mut vec![refused], &bench.ledger, &mut effects);
+    let refusals = effects.into_iter().filter_map(|effect| match effect {
+        Effect::Refuse(refusal) => Some((refusal.nomination, refusal.pod.nominated_node.as_deref() == Some("a"))),
+        _ => None,
+    });
+    assert_eq!(refusals.collect::<Vec<_>>(), [(NominatedNode::Clear, true), (NominatedNode::Keep, true)]);
+}
+
 /// Also where the attempt leaves a nomination as it is otherwise: here the pod may not preempt, and nothing else would end it.
 #[test]
 fn it_ends_with_the_next_failed_attempt_where_its_node_is_gone() {

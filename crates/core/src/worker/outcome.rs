@@ -90,6 +90,11 @@ impl Worker {
         nomination: NominatedNode,
     ) {
         let current = self.pending_now(step, &ticket);
+        if current.is_none() && step.ledger.read(|ledger| ledger.is_placed(&ticket.pod().uid)) {
+            // Another worker has taken the pod over, and says what becomes of it.
+            self.note_error(step, &ticket);
+            return self.queue.done(ticket);
+        }
         // Written at the version that the pod has now.
         let pod = current.as_ref().map_or_else(|| ticket.pod(), |(pod, _)| pod).clone();
         self.report_error(step, &ticket, Refusal { nomination, ..Refusal::failed(pod, text) });

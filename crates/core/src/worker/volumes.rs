@@ -403,10 +403,10 @@ impl Ending {
     /// How the wait for devices ends.
     fn of_devices(&self) -> WaitEnd {
         match self {
-            Self::DevicesReady | Self::Bind => WaitEnd::Ready,
+            Self::DevicesReady | Self::Bind => WaitEnd::Success,
             Self::Fail(end, _) => *end,
-            Self::Late(_) => WaitEnd::Late,
-            Self::PodDeleted => WaitEnd::Other,
+            Self::Late(_) => WaitEnd::Timeout,
+            Self::PodDeleted => WaitEnd::Error,
         }
     }
 }
@@ -415,7 +415,7 @@ impl Ending {
 fn ending(ledger: &Ledger, one: &Preparing, now: Time) -> Option<Ending> {
     match ledger.pod(&one.ticket.pod().uid) {
         Some(PodState::Assumed { pod, .. }) if !pod.deleting => {}
-        Some(PodState::Pending(pod)) if !pod.deleting => return Some(Ending::Fail(WaitEnd::Other, one.preempted())),
+        Some(PodState::Pending(pod)) if !pod.deleting => return Some(Ending::Fail(WaitEnd::Error, one.preempted())),
         _ => return Some(Ending::PodDeleted),
     }
     let Stage::Waiting { until, .. } = one.stage else { return None };
@@ -423,12 +423,12 @@ fn ending(ledger: &Ledger, one: &Preparing, now: Time) -> Option<Ending> {
     let of_claims = readiness(ledger.devices(), one.needs.claims.as_deref().unwrap_or_default());
     let [volumes_late, devices_late] = until.map(|until| now >= until);
     match (of_volumes, of_claims) {
-        (Progress::Failed(text), _) => Some(Ending::Fail(WaitEnd::Other, format!("{VOLUMES}binding volumes: {text}"))),
-        (_, Readiness::Failed(text)) => Some(Ending::Fail(WaitEnd::Failed, format!("{CLAIMS}{text}"))),
-        (_, Readiness::Gone(text)) => Some(Ending::Fail(WaitEnd::Other, format!("{CLAIMS}{text}"))),
+        (Progress::Failed(text), _) => Some(Ending::Fail(WaitEnd::Error, format!("{VOLUMES}binding volumes: {text}"))),
+        (_, Readiness::Failed(text)) => Some(Ending::Fail(WaitEnd::Failure, format!("{CLAIMS}{text}"))),
+        (_, Readiness::Gone(text)) => Some(Ending::Fail(WaitEnd::Error, format!("{CLAIMS}{text}"))),
         (Progress::Waiting, _) if volumes_late => {
             let text = format!("{VOLUMES}binding volumes: context deadline exceeded");
-            Some(Ending::Fail(WaitEnd::Other, text))
+            Some(Ending::Fail(WaitEnd::Error, text))
         }
         (_, Readiness::Waiting(claim)) if devices_late => Some(Ending::Late(claim)),
         (Progress::Bound, Readiness::Ready) => Some(Ending::Bind),

@@ -17,7 +17,7 @@ use super::extended::ExtendedClaims;
 use super::{DeviceChange, DeviceTable};
 use crate::io::{ClaimsOutcome, IdleClaim, WrittenClaim};
 use crate::ledger::keyed::{HashKey, KeyedMap};
-use crate::ledger::{Change, Ledger, PodState};
+use crate::ledger::{Change, Ledger};
 use crate::model::{ClaimKey, ClaimWrite, ExtendedClaim, Pod, ResourceClaim, Str};
 use berth_devices::model::{AllocationResult, ResourceClaim as ClaimSpec};
 use berth_devices::state::AllocatedState;
@@ -171,7 +171,7 @@ impl DeviceTable {
     }
 
     /// Whether the pod's reservation of the claim is being given back, and was not written anew since.
-    pub fn gives_back(&self, pod: &str, key: &ClaimKey, uid: &str) -> bool {
+    pub fn is_giving_back(&self, pod: &str, key: &ClaimKey, uid: &str) -> bool {
         let claim = self.claims.get(key).filter(|claim| *claim.seen.uid == *uid);
         claim.is_some_and(|claim| claim.giving_back.iter().any(|own| **own == *pod))
     }
@@ -387,7 +387,7 @@ impl Ledger {
                 allocation: allocation.clone(),
                 needed: allocation.is_some()
                     || !claim.is_reserved_for(&pod.uid)
-                    || self.devices.gives_back(&pod.uid, key, uid),
+                    || self.devices.is_giving_back(&pod.uid, key, uid),
                 creates: None,
             })
         };
@@ -471,7 +471,7 @@ impl Ledger {
     /// worker has taken the pod over, and counts on them.
     pub fn unreserve_claims(&mut self, uid: &str, writes: &[ClaimWrite]) -> Vec<(ClaimKey, Str)> {
         let mut had = Vec::new();
-        if matches!(self.pod(uid), Some(PodState::Assumed { .. } | PodState::Bound(_))) {
+        if self.is_placed(uid) {
             return had;
         }
         // What was made for the pod alone is deleted, and holds its devices until then.

@@ -212,6 +212,16 @@ fn a_reservation_that_is_given_back_is_gone_at_once_and_the_allocation_stays() {
 }
 
 #[test]
+fn a_pod_that_is_bound_gives_no_reservation_back() {
+    let (mut ledger, pod) = start();
+    let writes = assumed(&mut ledger, &pod);
+    ledger.claims_written(&pod.uid, &writes, &written("3"));
+    ledger.apply_pod(Pod { node_name: Some("a".into()), ..pod.clone() });
+    assert_eq!(ledger.unreserve_claims(&pod.uid, &writes), []);
+    assert!(ledger.devices().claim(&key("c")).unwrap().is_reserved_for("p"));
+}
+
+#[test]
 fn two_claims_of_one_device_hold_it_until_both_are_gone_141471() {
     let mut ledger = cluster();
     for name in ["c", "d"] {

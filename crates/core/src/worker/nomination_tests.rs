@@ -156,7 +156,9 @@ fn a_hold_right_after_a_refused_bind_knows_the_nomination_that_the_object_report
         Effect::Refuse(refusal) => Some((refusal.nomination, refusal.pod.nominated_node.as_deref() == Some("a"))),
         _ => None,
     });
-    assert_eq!(refusals.collect::<Vec<_>>(), [(NominatedNode::Clear, true), (NominatedNode::Keep, true)]);
+    let refusals: Vec<_> = refusals.collect();
+    assert_eq!(refusals[0], (NominatedNode::Clear, true));
+    assert!(refusals.len() > 1 && refusals[1..].iter().all(|one| *one == (NominatedNode::Keep, true)), "{refusals:?}");
 }
 
 /// Also where the attempt leaves a nomination as it is otherwise: here the pod may not preempt, and nothing else would end it.

@@ -177,6 +177,14 @@ fn a_pod_waits_until_the_driver_has_made_its_device_ready() {
     let status = json!({"status": {"devices": [ready]}});
     api.patch(&format!("{}/status", claims(&world, "attached")), Patch::Merge, &status).unwrap();
     assert_eq!(world.bound("p"), "0");
+    let labels = format!("{{profile=\"{}\",driver=\"{DRIVER}\",status=\"success\"}} 1", world.name);
+    let counted = ["allocations_total", "wait_duration_seconds_count"]
+        .map(|name| format!("scheduler_dra_bindingconditions_{name}{labels}"));
+    let is_counted = || {
+        let (_, page) = world.operator.page("/metrics")?;
+        Ok(counted.iter().all(|line| page.lines().any(|served| served == line)).then_some(()))
+    };
+    world.plane.wait_for("the wait in the metrics", SOON, is_counted).unwrap();
 }
 
 /// The claims that were made for the pod's extended resources.

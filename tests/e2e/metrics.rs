@@ -8,8 +8,8 @@ use crate::SOON;
 use crate::cluster::{namespace, shared, start};
 use crate::world::World;
 
-/// Served only while there is something to tell: their tests are in `leadership`, `unbound`, `extenders`, `debug` and `shadow`.
-const ONLY_SOMETIMES: [&str; 13] = [
+/// Served only while there is something to tell: their tests are in `leadership`, `unbound`, `extenders`, `debug`, `devices` and `shadow`.
+const ONLY_SOMETIMES: [&str; 15] = [
     "berth_audit_last_run_timestamp_seconds",
     "berth_audit_last_run_duration_seconds",
     "berth_another_installation",
@@ -23,6 +23,8 @@ const ONLY_SOMETIMES: [&str; 13] = [
     "berth_shadow_disagreements_total",
     "berth_shadow_skipped_total",
     "berth_shadow_preemptions_total",
+    "scheduler_dra_bindingconditions_allocations_total",
+    "scheduler_dra_bindingconditions_wait_duration_seconds",
 ];
 
 /// One row of a table in `docs/metrics.md`: name, type, and whether it has the label `profile`.

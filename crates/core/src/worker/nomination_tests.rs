@@ -19,6 +19,18 @@ fn nominated(bench: &mut Bench) {
     assert_eq!(bench.nominated("high").as_deref(), Some("a"));
 }
 
+/// The first profile takes the pods of a labelled namespace alone: that of all pods, until it is as it is given here.
+fn restricted() -> (Bench, Namespace) {
+    let labels: Labels = [("team", "batch")].into_iter().collect();
+    let access = NamespaceAccess::Restricted { names: Vec::new(), match_labels: labels.clone() };
+    let bench = Bench::with(|profile| {
+        profile.namespaces = if &*profile.name == "test" { access.clone() } else { NamespaceAccess::All };
+    });
+    let of_team = |labels: Labels| Namespace { name: "default".into(), labels };
+    bench.seen(|ledger| ledger.apply_namespace(of_team(labels.clone())));
+    (bench, of_team(Labels::none()))
+}
+
 /// A pod of the second worker of equal priority; says whether it gets the capacity.
 fn is_free_for_another(bench: &mut Bench) -> bool {
     bench.waits_for("other", "second", 2, 10);
@@ -67,15 +79,9 @@ fn it_ends_while_the_profile_is_paused() {
 
 #[test]
 fn it_ends_when_its_pod_is_held() {
-    let labels: Labels = [("team", "batch")].into_iter().collect();
-    let of_team = |labels: Labels| Namespace { name: "default".into(), labels };
-    let access = NamespaceAccess::Restricted { names: Vec::new(), match_labels: labels.clone() };
-    let mut bench = Bench::with(|profile| {
-        profile.namespaces = if &*profile.name == "test" { access.clone() } else { NamespaceAccess::All };
-    });
-    bench.seen(|ledger| ledger.apply_namespace(of_team(labels.clone())));
+    let (mut bench, shut_out) = restricted();
     nominated(&mut bench);
-    bench.seen(|ledger| ledger.apply_namespace(of_team(Labels::none())));
+    bench.seen(|ledger| ledger.apply_namespace(shut_out));
     bench.settle(0);
     assert_eq!(bench.workers[0].queue.counts().held, 1);
     assert!(is_free_for_another(&mut bench));
@@ -134,19 +140,13 @@ fn a_refused_bind_ends_the_nomination_that_the_object_of_its_pod_reports() {
 /// The newest refusal takes the place of one that waits to be written, with its word on the nomination.
 #[test]
 fn a_hold_right_after_a_refused_bind_knows_the_nomination_that_the_object_reports() {
-    let labels: Labels = [("team", "batch")].into_iter().collect();
-    let of_team = |labels: Labels| Namespace { name: "default".into(), labels };
-    let access = NamespaceAccess::Restricted { names: Vec::new(), match_labels: labels.clone() };
-    let mut bench = Bench::with(|profile| {
-        profile.namespaces = if &*profile.name == "test" { access.clone() } else { NamespaceAccess::All };
-    });
-    bench.seen(|ledger| ledger.apply_namespace(of_team(labels.clone())));
+    let (mut bench, shut_out) = restricted();
     nominated(&mut bench);
     bench.settle(0);
     let (attempt, pod) = (bench.binds[0].1, bench.binds[0].2.clone());
     bench.seen(|ledger| {
         ledger.apply_pod(Pod { resource_version: "9".into(), ..Pod::clone(&pod) });
-        ledger.apply_namespace(of_team(Labels::none()));
+        ledger.apply_namespace(shut_out);
     });
     let refused = Input::BindEnded { attempt, outcome: BindOutcome::Refused { code: None, message: "no".into() } };
     bench.workers[0].delivered(&refused, &mut bench.ledger.borrow_mut());

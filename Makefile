@@ -70,7 +70,7 @@ faults: prerequisites upstream ## break real processes, connections and rights u
 	@BERTH_FAULTS=$(or $(WHICH),all) BERTH_FAULTS_ONLY="$(ONLY)" BERTH_FAULTS_RATE=$(or $(RATE),$(BERTH_FAULTS_RATE)) cargo test --workspace --locked --test faults -- --nocapture
 
 long-run: prerequisites upstream ## MINUTES (30) of pods and nodes that come and go under two operators: memory, and what is left; RATE=… (35) is pods a second
-	@BERTH_LONG_RUN=$(or $(MINUTES),30) BERTH_FAULTS_RATE=$(or $(RATE),35) cargo test --workspace --locked --test faults -- --nocapture memory_does_not_grow
+	@BERTH_LONG_RUN=$(or $(MINUTES),30) BERTH_FAULTS_RATE=$(or $(RATE),$(BERTH_FAULTS_RATE),35) cargo test --workspace --locked --test faults -- --nocapture memory_does_not_grow
 
 hand-over: prerequisites upstream ## how long nothing is bound when the leader of 5,000 nodes and PODS (150000) ends, and in an upgrade; run it alone: its limits count
 	@BERTH_HAND_OVER=$(or $(PODS),150000) cargo test --workspace --locked --test faults -- --nocapture a_leader_of_a_large_cluster

@@ -30,12 +30,9 @@ async fn what_is_written_for_a_pod_keeps_its_order_also_between_profiles() {
     let gate = Gate::new();
     let bench = answering(gate.clone()).await;
     let (first, other): (Str, Str) = ("first".into(), "other".into());
-    let nominate = |profile: &Str, name: &str, node: Option<&str>| {
-        let request = NominateRequest { pod: Arc::new(pod("ns", name)), node: node.map(Into::into) };
-        bench.pre_binder.nominate(profile, request);
-    };
     // The first profile has a job before, so that the turn is the other one's.
-    nominate(&first, "p2", Some("n"));
+    let request = NominateRequest { pod: Arc::new(pod("ns", "p2")), node: Some("n".into()) };
+    bench.pre_binder.nominate(&first, request);
     let claims = vec![(key(), "uid-gpus".into())];
     let request = UnreserveRequest { pod: Arc::new(pod("ns", "p1")), claims, extended: None };
     bench.pre_binder.unreserve(&first, request);

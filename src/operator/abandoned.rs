@@ -1,12 +1,15 @@
-//! What no profile looks after any more: nominations of ours, for which room is kept, and claims that we made for extended resources, which
-//! hold devices. Nobody will schedule their pods.
+//! What was to end and is still there: nominations of ours, for which room is kept, and claims that we made for extended resources, which
+//! hold devices.
 //!
-//! Whoever gives a name up ends the nominations of its pods. This finds what that missed: a profile that was deleted, or gave up a
+//! Of pods that no profile serves: whoever gives a name up ends the nominations of its pods. This finds what that missed: a profile that was deleted, or gave up a
 //! name, while nobody led; a request that failed at every try; a nomination that was written after all. A nomination that another scheduler
 //! made stays.
 //!
 //! A claim is left where its pod's profile goes while the claim is written, or after that and before the pod is bound; or where a process
 //! ended before it had deleted the claim, and its successor does not serve the pod. A claim that another scheduler made stays.
+//!
+//! Of pods that a profile serves: a nomination that ended here, in the object of the pod. The write that was to end it there was refused, as by
+//! a webhook, or failed at every try, and nothing may have the pod tried again for minutes.
 
 use super::context::Context;
 use berth_cluster::client::Fault;
@@ -45,17 +48,20 @@ struct Seen {
     /// By the uid of the pod and the node that its object reports.
     nominations: Findings<(Str, Option<Str>)>,
     claims: Findings<ClaimKey>,
+    /// Ends that the objects of served pods do not report; as `nominations`.
+    ends: Findings<(Str, Option<Str>)>,
 }
 
 impl Default for Seen {
     fn default() -> Self {
-        Self { nominations: Findings::new(1), claims: Findings::new(LOOKS_BETWEEN) }
+        Self { nominations: Findings::new(1), claims: Findings::new(LOOKS_BETWEEN), ends: Findings::new(1) }
     }
 }
 
 async fn look(cx: &Context, seen: &mut Seen) {
     end_nominations(cx, &mut seen.nominations).await;
     delete_claims(cx, &mut seen.claims).await;
+    end_again(cx, &mut seen.ends);
 }
 
 /// What was found for pods that no profile serves; `None` while that is not known.
@@ -67,9 +73,20 @@ fn unserved<K>(cx: &Context, mut found: Vec<(K, Arc<Pod>)>) -> Option<Vec<(K, Ar
     Some(found)
 }
 
+/// By the pod's uid and the node that its object reports.
+fn by_nomination(pods: Vec<Arc<Pod>>) -> Vec<((Str, Option<Str>), Arc<Pod>)> {
+    pods.into_iter().map(|pod| ((pod.uid.clone(), pod.nominated_node.clone()), pod)).collect()
+}
+
+fn end_again(cx: &Context, seen: &mut Findings<(Str, Option<Str>)>) {
+    for (_, pod) in seen.due(by_nomination(cx.engine.unreported_ends())) {
+        tracing::info!(pod = %pod.key, node = pod.nominated_node.as_deref(), "nomination ends: its end was not written");
+        cx.engine.end_reported_nomination(pod);
+    }
+}
+
 async fn end_nominations(cx: &Context, seen: &mut Findings<(Str, Option<Str>)>) {
-    let nominated = cx.engine.abandoned().into_iter().map(|pod| ((pod.uid.clone(), pod.nominated_node.clone()), pod));
-    let Some(found) = unserved(cx, nominated.collect()) else { return };
+    let Some(found) = unserved(cx, by_nomination(cx.engine.abandoned())) else { return };
     for (nomination, pod) in seen.due(found) {
         // What no object reports was decided here.
         let is_ours = match &pod.nominated_node {
@@ -165,8 +182,9 @@ mod tests {
     use super::*;
     use crate::operator::reconciler_tests::{context, options};
     use berth_core::model::ResourceClaim;
-    use berth_core::testing::{node, pending_pod, resource_claim};
-    use berth_testing::{Reply, Scripted};
+    use berth_core::profile::CompiledProfile;
+    use berth_core::testing::{node, pending_pod, pod, resource_claim, shape_of};
+    use berth_testing::{Asked, Reply, Scripted};
     use serde_json::json;
 
     fn nominated(name: &str, node: Option<&str>) -> Pod {
@@ -285,5 +303,43 @@ mod tests {
             || server.requests().iter().filter(|one| one.method == "GET" && one.path.ends_with("theirs")).count();
         look(&cx, &mut seen).await;
         assert_eq!(reads(), 1, "it is not asked for again");
+    }
+
+    /// Else the nomination stays until something has the pod tried again, and the next leader keeps room for it.
+    #[tokio::test]
+    async fn a_nomination_whose_end_a_webhook_denied_is_ended_all_the_same() {
+        fn is_end(asked: &Asked) -> bool {
+            asked.method == "PATCH" && asked.body.is_array()
+        }
+        let server = Scripted::start(|asked| {
+            // The refusal, and with it the end of the nomination.
+            let code = if asked.method == "PATCH" && !is_end(&asked) { 403 } else { 200 };
+            async move { Reply::json(code, json!({"metadata": {"resourceVersion": "9"}})) }
+        })
+        .await;
+        let (cx, _notices) = context(&server, &options());
+        let reporting = |node: Option<&str>| Pod {
+            resource_version: "7".into(),
+            nominated_node: node.map(Into::into),
+            ..pod("p", shape_of(9_000, 1))
+        };
+        let pod = reporting(Some("gone"));
+        let names = [pod.scheduler_name.clone()].into();
+        cx.engine.apply(|ledger| {
+            ledger.apply_node(&node("n", 1_000, 1 << 20, 10));
+            ledger.apply_pod(pod);
+        });
+        cx.engine.run(Arc::new(CompiledProfile { scheduler_names: names, ..CompiledProfile::default_preset("a") })).unwrap();
+        berth_testing::until("the end here", || !cx.engine.unreported_ends().is_empty()).await;
+        let patches = || server.requests().into_iter().filter(|asked| asked.method == "PATCH").collect::<Vec<_>>();
+        berth_testing::until("the refusal", || !patches().is_empty()).await;
+        let mut seen = Seen::default();
+        look(&cx, &mut seen).await;
+        assert!(!patches().iter().any(is_end), "the refusal may be under way");
+        look(&cx, &mut seen).await;
+        berth_testing::until("the end in the object", || patches().iter().any(is_end)).await;
+        cx.engine.apply(|ledger| ledger.apply_pod(reporting(None)));
+        assert!(cx.engine.unreported_ends().is_empty());
+        cx.engine.stop("a").await;
     }
 }

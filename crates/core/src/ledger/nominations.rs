@@ -136,6 +136,19 @@ impl Ledger {
         uids.into_iter().filter_map(nominated).collect()
     }
 
+    /// The waiting pods whose nomination ended here while their objects still report it, as these report them, by uid; without those that no
+    /// profile of this process serves. The write that ends it is under way, or failed.
+    pub fn unreported_ends(&self) -> Vec<Arc<Pod>> {
+        let ended = self.nominations.decided.iter().filter(|(_, decided)| decided.node.is_none());
+        let served = |uid: &Str| match self.pod(uid)? {
+            PodState::Pending(pod) if self.is_own_scheduler(&pod.scheduler_name) => Some(self.as_reported(pod)),
+            _ => None,
+        };
+        let mut pods: Vec<_> = ended.filter_map(|(uid, _)| served(uid)).collect();
+        pods.sort_unstable_by(|a, b| a.uid.cmp(&b.uid));
+        pods
+    }
+
     /// Nominates a pending pod, or ends its nomination, ahead of its object: from here on this counts for every worker. An
     /// object that reports something new overrides it. Returns the pod as it is then; `None` if it is not pending.
     pub fn nominate(&mut self, uid: &str, node: Option<Str>) -> Option<Arc<Pod>> {

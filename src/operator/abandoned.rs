@@ -43,13 +43,15 @@ pub(super) async fn run(cx: Context, stop: CancellationToken) {
     }
 }
 
+/// The uid of a pod, and the node that its object reports.
+type Nomination = (Str, Option<Str>);
+
 /// What the last look found.
 struct Seen {
-    /// By the uid of the pod and the node that its object reports.
-    nominations: Findings<(Str, Option<Str>)>,
+    nominations: Findings<Nomination>,
     claims: Findings<ClaimKey>,
     /// Ends that the objects of served pods do not report; as `nominations`.
-    ends: Findings<(Str, Option<Str>)>,
+    ends: Findings<Nomination>,
 }
 
 impl Default for Seen {
@@ -73,19 +75,18 @@ fn unserved<K>(cx: &Context, mut found: Vec<(K, Arc<Pod>)>) -> Option<Vec<(K, Ar
     Some(found)
 }
 
-/// By the pod's uid and the node that its object reports.
-fn by_nomination(pods: Vec<Arc<Pod>>) -> Vec<((Str, Option<Str>), Arc<Pod>)> {
+fn by_nomination(pods: Vec<Arc<Pod>>) -> Vec<(Nomination, Arc<Pod>)> {
     pods.into_iter().map(|pod| ((pod.uid.clone(), pod.nominated_node.clone()), pod)).collect()
 }
 
-fn end_again(cx: &Context, seen: &mut Findings<(Str, Option<Str>)>) {
+fn end_again(cx: &Context, seen: &mut Findings<Nomination>) {
     for (_, pod) in seen.due(by_nomination(cx.engine.unreported_ends())) {
         tracing::info!(pod = %pod.key, node = pod.nominated_node.as_deref(), "nomination ends: its end was not written");
         cx.engine.end_reported_nomination(pod);
     }
 }
 
-async fn end_nominations(cx: &Context, seen: &mut Findings<(Str, Option<Str>)>) {
+async fn end_nominations(cx: &Context, seen: &mut Findings<Nomination>) {
     let Some(found) = unserved(cx, by_nomination(cx.engine.abandoned())) else { return };
     for (nomination, pod) in seen.due(found) {
         // What no object reports was decided here.
@@ -329,7 +330,9 @@ mod tests {
             ledger.apply_node(&node("n", 1_000, 1 << 20, 10));
             ledger.apply_pod(pod);
         });
-        cx.engine.run(Arc::new(CompiledProfile { scheduler_names: names, ..CompiledProfile::default_preset("a") })).unwrap();
+        cx.engine
+            .run(Arc::new(CompiledProfile { scheduler_names: names, ..CompiledProfile::default_preset("a") }))
+            .unwrap();
         berth_testing::until("the end here", || !cx.engine.unreported_ends().is_empty()).await;
         let patches = || server.requests().into_iter().filter(|asked| asked.method == "PATCH").collect::<Vec<_>>();
         berth_testing::until("the refusal", || !patches().is_empty()).await;

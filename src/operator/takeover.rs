@@ -2,7 +2,7 @@
 
 use super::context::Context;
 use super::watches::Fed;
-use berth_cluster::watch::{Barrier, Passed};
+use berth_cluster::watch::{Barrier, PODS, Passed, RESOURCE_CLAIMS};
 use berth_core::ledger::Ledger;
 use futures::future::join_all;
 use std::collections::BTreeMap;
@@ -42,27 +42,37 @@ pub(super) async fn pass_barrier(cx: &Context, watches: &[Arc<Fed>], since: Inst
     );
 }
 
-/// What this leader had seen of each kind, all of its own binds and evictions included: `pods=1234,nodes=1200`. Without a kind of which that
-/// is not certain. `None` if the
-/// watch has not shown the last of them in time, or if it never passed the barrier: it may have seen less than the leader before it. Call it
-/// when nothing is under way any more.
+/// What this leader had seen of each kind, all of its own binds, evictions and writes of claims included: `pods=1234,nodes=1200`. Without a
+/// kind of which that is not certain. `None` if the watch has not shown the last of the binds in time, or if it never passed the barrier: it
+/// may have seen less than the leader before it. Call it when nothing is under way any more.
 pub(super) async fn last_seen(cx: &Context) -> Option<String> {
     if !cx.gate.is_open() {
         return None;
     }
     let end = Instant::now() + SEEN_WITHIN;
-    while cx.engine.read(Ledger::is_ahead_of_watch) {
-        if Instant::now() >= end {
-            return None;
+    let ahead = |ledger: &Ledger| (ledger.is_ahead_of_watch(), ledger.devices().is_ahead_of_watch());
+    loop {
+        match cx.engine.read(ahead) {
+            (false, false) => break,
+            (true, _) if Instant::now() >= end => return None,
+            (false, _) if Instant::now() >= end => break,
+            _ => tokio::time::sleep(LOOK_EVERY).await,
         }
-        tokio::time::sleep(LOOK_EVERY).await;
     }
-    // A deletion whose answer was lost may have been carried out, and our watch may not have shown it: who leads next reads that itself.
-    let in_doubt = if cx.writers.evictor.is_in_doubt() { "pods" } else { "" };
+    let in_doubt = in_doubt(cx);
     let board = cx.board.lock();
-    let known = |fed: &&Arc<Fed>| fed.stats.absence().is_none() && fed.plural != in_doubt;
+    let known = |fed: &&Arc<Fed>| fed.stats.absence().is_none() && !in_doubt.contains(&fed.plural);
     let present = board.watches.iter().filter(known);
     Some(present.map(|fed| format!("{}={}", fed.plural, fed.stats.changed())).collect::<Vec<_>>().join(","))
+}
+
+/// The kinds of which the watch may not have shown what was done here: who leads next reads them itself.
+fn in_doubt(cx: &Context) -> Vec<&'static str> {
+    // A deletion whose answer was lost may have been carried out.
+    let pods = cx.writers.evictor.is_in_doubt().then_some(PODS);
+    // No precondition keeps a successor that has not seen an allocation from giving its devices again.
+    let claims = cx.engine.read(|ledger| ledger.devices().is_ahead_of_watch()).then_some(RESOURCE_CLAIMS);
+    pods.into_iter().chain(claims).collect()
 }
 
 /// The versions in what a leader had last seen, by kind.
@@ -78,8 +88,9 @@ fn versions(last_seen: &str) -> BTreeMap<&str, u64> {
 mod tests {
     use super::*;
     use crate::operator::reconciler_tests::{context, options};
-    use berth_core::model::Pod;
-    use berth_core::testing::{node, pending_pod};
+    use berth_core::io::IdleClaim;
+    use berth_core::model::{Pod, ResourceClaim};
+    use berth_core::testing::{node, pending_pod, resource_claim};
     use berth_testing::{Reply, Scripted};
 
     #[test]
@@ -87,6 +98,30 @@ mod tests {
         assert_eq!(versions("pods=12,nodes=7"), [("pods", 12), ("nodes", 7)].into());
         assert_eq!(versions("pods=x,nodes,=,csinodes=1"), [("csinodes", 1)].into());
         assert_eq!(versions(""), BTreeMap::new());
+    }
+
+    /// A successor that does not know of an allocation would give its devices once more: no precondition keeps it from that.
+    #[tokio::test]
+    async fn claims_are_left_out_of_what_was_seen_while_the_watch_has_not_shown_what_was_written_of_them() {
+        let server = Scripted::start(|_| async { Reply::status(404, "not there") }).await;
+        let (cx, _notices) = context(&server, &options());
+        cx.engine.apply(|ledger| ledger.apply_resource_claim(resource_claim("ns", "c")));
+        assert!(in_doubt(&cx).is_empty());
+        let (key, uid) = cx.engine.read(|ledger| {
+            let claim = ledger.devices().claims().next().unwrap();
+            (claim.key.clone(), claim.uid.clone())
+        });
+        cx.engine.apply(|ledger| {
+            ledger.deallocate_claim("p", &IdleClaim { key, uid, resource_version: "1".into(), is_extended: false });
+        });
+        assert_eq!(in_doubt(&cx), ["resourceclaims"]);
+        let began = Instant::now();
+        assert_eq!(last_seen(&cx).await.as_deref(), Some(""));
+        assert!(began.elapsed() >= SEEN_WITHIN, "the watch may show it soon");
+        cx.engine.apply(|ledger| {
+            ledger.apply_resource_claim(ResourceClaim { resource_version: "9".into(), ..resource_claim("ns", "c") });
+        });
+        assert!(in_doubt(&cx).is_empty());
     }
 
     #[tokio::test]

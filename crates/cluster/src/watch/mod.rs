@@ -47,6 +47,10 @@ pub use stats::{WatchErrors, WatchStats};
 use berth_core::model::{Node, Pod};
 use std::sync::Arc;
 
+/// Kinds, by their plural names.
+pub const PODS: &str = kinds::Pods::PLURAL;
+pub const RESOURCE_CLAIMS: &str = kinds::ResourceClaims::PLURAL;
+
 /// The names of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ObjectKey {

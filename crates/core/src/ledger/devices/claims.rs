@@ -126,6 +126,12 @@ impl Claim {
         self.written.as_ref().unwrap_or(&self.seen)
     }
 
+    /// Whether the watch has not shown all that was done here with it.
+    fn is_ahead_of_watch(&self) -> bool {
+        let is_written = self.written.is_some() || self.unseen.is_some();
+        is_written || self.is_being_made() || self.in_flight.is_some() || !self.giving_back.is_empty()
+    }
+
     /// What it holds.
     fn held(&self) -> Option<&AllocationResult> {
         let allocated = self.now().allocation.as_ref().map(|allocation| &allocation.result);
@@ -179,6 +185,12 @@ impl DeviceTable {
     /// Whether the devices of the claim did not get ready in time: then it is available on no node until it is allocated anew.
     pub fn is_late(&self, key: &ClaimKey) -> bool {
         self.claims.get(key).is_some_and(|claim| claim.is_late)
+    }
+
+    /// Whether the watch has not shown all that was done here with claims: of one that we wrote, or may have written, or whose reservation is
+    /// being given back. O(claims), for the end of a process.
+    pub fn is_ahead_of_watch(&self) -> bool {
+        self.claims.values().any(Claim::is_ahead_of_watch)
     }
 
     /// Every claim as it is now, in no order.

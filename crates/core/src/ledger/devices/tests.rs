@@ -35,6 +35,28 @@ fn start() -> (Ledger, Pod) {
     (ledger, wanting("p", &["c"]))
 }
 
+/// Who goes by what the watch has shown would give the device again.
+#[test]
+fn claims_are_ahead_of_the_watch_until_it_shows_what_was_written() {
+    let (mut ledger, pod) = start();
+    let is_ahead = |ledger: &Ledger| ledger.devices().is_ahead_of_watch();
+    assert!(!is_ahead(&ledger));
+    let writes = assumed(&mut ledger, &pod);
+    assert!(is_ahead(&ledger), "it may be written");
+    ledger.claims_written(&pod.uid, &writes, &written("3"));
+    assert!(is_ahead(&ledger), "it is written");
+    let now = ResourceClaim::clone(ledger.devices().claim(&key("c")).unwrap());
+    ledger.apply_resource_claim(ResourceClaim { resource_version: "2".into(), ..claim("c", 1) });
+    assert!(is_ahead(&ledger), "that is older");
+    ledger.apply_resource_claim(now.clone());
+    assert!(!is_ahead(&ledger));
+    ledger.unreserve_claims(&pod.uid, &writes);
+    assert!(is_ahead(&ledger), "it is to be given back");
+    let given_back = ResourceClaim { resource_version: "4".into(), reserved_for: Vec::new(), ..now };
+    ledger.apply_resource_claim(given_back);
+    assert!(!is_ahead(&ledger));
+}
+
 #[test]
 fn a_device_is_taken_from_the_commit_on_until_evidence_says_otherwise() {
     let (mut ledger, pod) = start();

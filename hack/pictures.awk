@@ -82,6 +82,42 @@ function add_panel(title, column,  i) {
     cell[panel_count, panel_rows[panel_count]] = number(table[i, column])
   }
 }
+# A panel for each table of the section Curves: the first row has the sizes, each other row is a line. Both axes are logarithmic.
+function curves(  p, i, j, x, y, low, high, path, class) {
+  width = 250; height = 150
+  begin(40 + 3 * (width + 60), 60 + int((curve_count + 2) / 3) * (height + 110), "How costs grow")
+  print "<style>polyline.a,polyline.b{fill:none;stroke:#2268a9;stroke-width:2}polyline.b{stroke:#d98a1f}.x{stroke:#9aa1ab;stroke-width:.5}@media(prefers-color-scheme:dark){polyline.a{stroke:#4a8fc7}polyline.b{stroke:#f2a33c}}</style>"
+  say(20, 30, "t", "How costs grow, one core; both axes are logarithmic")
+  for (p = 1; p <= curve_count; p++) {
+    left = 60 + ((p - 1) % 3) * (width + 60); top = 100 + int((p - 1) / 3) * (height + 110)
+    low = high = value_at[p, 1, 1]
+    for (i = 1; i <= lines_of[p]; i++) for (j = 1; j <= points_of[p]; j++) {
+      if (value_at[p, i, j] < low) low = value_at[p, i, j]
+      if (value_at[p, i, j] > high) high = value_at[p, i, j]
+    }
+    low = floor(log10(low)); high = -floor(-log10(high)); if (high == low) high++
+    for (y = low; y <= high; y++) {
+      at = top + height - (y - low) / (high - low) * height
+      printf "<path d=\"M%.1f %.1fh%d\" class=\"x\"/>\n", left, at, width
+      say(left - 6, at + 4, "e m", shown(10 ^ y))
+    }
+    for (i = 1; i <= lines_of[p]; i++) {
+      class = i == 1 ? "a" : "b"; path = ""
+      bar(left, top - 40 + (i - 1) * 17, 8, class)
+      say(left + 14, top - 29 + (i - 1) * 17, "", line_name[p, i])
+      for (j = 1; j <= points_of[p]; j++) path = path sprintf("%.1f,%.1f ", across(p, j), top + height - (log10(value_at[p, i, j]) - low) / (high - low) * height)
+      printf "<polyline points=\"%s\" class=\"%s\"/>\n", path, class
+    }
+    say(across(p, 1) - 4, top + height + 18, "m", shown(size_at[p, 1]))
+    say(across(p, points_of[p]), top + height + 18, "e m", shown(size_at[p, points_of[p]]) " " curve_of[p])
+  }
+  print "</svg>"
+}
+function across(p, j) { return left + log10(size_at[p, j] / size_at[p, 1]) / log10(size_at[p, points_of[p]] / size_at[p, 1]) * width }
+function log10(n) { return log(n) / log(10) }
+# A power of ten counts as itself.
+function floor(n,  cut) { n += 1e-9; cut = int(n); return cut > n ? cut - 1 : cut }
+
 # The column of the table with this heading.
 function column(heading,  i) { for (i = 1; i <= columns; i++) if (heads[i] == heading) return i; return 0 }
 
@@ -92,18 +128,22 @@ function column(heading,  i) { for (i = 1; i <= columns; i++) if (heads[i] == he
     in_table = 1; columns = n - 2
     for (i = 1; i <= columns; i++) heads[i] = trimmed(parts[i + 1])
     is_engine = picture == "engine" && section == "The engine alone" && heads[1] == "workload" && heads[2] == "peer"
+    is_curve = picture == "curves" && section == "Curves"
+    if (is_curve) { p = ++curve_count; curve_of[p] = heads[1]; points_of[p] = columns - 1; for (i = 2; i <= columns; i++) size_at[p, i - 1] = number(heads[i]) }
     is_found = (picture == "race" && section ~ /^Race, [0-9]+ pods$/) || (picture == "backlog" && section ~ /^Backlog, /) || (picture == "cold-start" && section ~ /^Cold start with /)
     is_found = is_found && heads[1] == "contestant"
     if (is_found) { found = 0; title = section; for (i = 1; i <= columns; i++) kept[i] = heads[i]; kept_columns = columns }
     next
   }
   if (parts[2] ~ /^-+:?$|^ *-+:? *$/) next
+  if (is_curve) { i = ++lines_of[curve_count]; line_name[curve_count, i] = trimmed(parts[2]); for (j = 1; j < columns; j++) value_at[curve_count, i, j] = number(parts[j + 2]) }
   if (is_engine && number(parts[5]) != "" && parts[5] ~ /\/s/) { rows++; name[rows] = trimmed(parts[2]); goal[rows] = number(parts[4]); value[rows] = number(parts[5]) }
   if (is_found) { found++; for (i = 1; i <= columns; i++) table[found, i] = trimmed(parts[i + 1]) }
   next
 }
-{ in_table = 0; is_engine = 0; is_found = 0 }
+{ in_table = 0; is_engine = 0; is_found = 0; is_curve = 0 }
 END {
+  if (picture == "curves") { if (!curve_count) exit 1; curves(); exit }
   if (picture == "engine") { if (!rows) exit 1; engine(); exit }
   if (!found) exit 1
   columns = kept_columns

@@ -7,7 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 folder=${1:-docs/pictures}
 mkdir -p "$folder"
-for picture in engine race backlog cold-start; do
+for picture in engine curves race backlog cold-start; do
   # One locale: a comma for a point would be another picture.
   LC_ALL=C awk -v picture="$picture" -f hack/pictures.awk docs/benchmarks.md > "$folder/$picture.svg" || {
     echo "hack/pictures.sh: docs/benchmarks.md has no table for $picture: was its heading renamed?" >&2

@@ -13,6 +13,7 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 
 mod apply;
 mod churn;
+mod curves;
 mod decode;
 mod devices;
 mod extenders;
@@ -85,7 +86,7 @@ impl Wanted {
 
 fn engine(c: &mut Criterion) {
     let wanted = Wanted::asked();
-    let families: [&[Row]; 9] = [
+    let families: [&[Row]; 10] = [
         preemption::ROWS,
         waiting::ROWS,
         churn::ROWS,
@@ -95,6 +96,7 @@ fn engine(c: &mut Criterion) {
         devices::ROWS,
         packing::ROWS,
         profiles::ROWS,
+        curves::ROWS,
     ];
     for row in families.into_iter().flatten().filter(|row| wanted.has(row.name, row.long)) {
         (row.run)(row.name);

@@ -39,13 +39,25 @@ const LARGE: Load = Load {
 };
 const LARGE_EQUAL: Load =
     Load { name: "memory of 100,000 nodes and 1,000,000 equal pods, no images", images: 0, own_labels: false, ..LARGE };
-const LOADED: [&Load; 3] = [&SMALL, &LARGE, &LARGE_EQUAL];
+const TINY: Load =
+    Load { name: "memory of 1,000 nodes and 10,000 pods, as above", nodes: 1_000, pods: 10_000, ..SMALL };
+const MIDDLE: Load =
+    Load { name: "memory of 5,000 nodes and 50,000 pods, as above", nodes: 5_000, pods: 50_000, ..SMALL };
+const DENSE: Load = Load { name: "memory of 5,000 nodes and 150,000 pods, as above", pods: 150_000, ..MIDDLE };
+const LOADED: [&Load; 6] = [&SMALL, &LARGE, &LARGE_EQUAL, &TINY, &MIDDLE, &DENSE];
 
 pub(crate) const ROWS: &[Row] = &[
     Row { name: SMALL.name, long: false, run: in_a_process },
     Row { name: LARGE.name, long: true, run: in_a_process },
     Row { name: LARGE_EQUAL.name, long: true, run: in_a_process },
 ];
+
+/// How memory grows with the cluster.
+pub(crate) fn grow(_: &'static str) {
+    for load in [&TINY, &MIDDLE, &DENSE, &SMALL, &LARGE] {
+        in_a_process(load.name);
+    }
+}
 
 fn in_a_process(name: &'static str) {
     let binary = std::env::current_exe().expect("the path of this program");

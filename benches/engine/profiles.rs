@@ -78,7 +78,7 @@ fn compare(name: &str, busy: usize, idle: usize) {
     line(name, &format!("{one:.0} pods/s of one alone, {:.3} of that in sum; {holds}", all / one));
 }
 
-fn presets(kind: &str, count: usize) -> Vec<CompiledProfile> {
+pub(crate) fn presets(kind: &str, count: usize) -> Vec<CompiledProfile> {
     (0..count).map(|i| CompiledProfile::default_preset(&format!("{kind}-{i:02}"))).collect()
 }
 

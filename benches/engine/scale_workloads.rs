@@ -54,7 +54,7 @@ fn distinct_terms(count: usize) -> Vec<PodSpec> {
 }
 
 /// Pods of `shapes` sizes in turn.
-fn sizes(shapes: usize, count: usize) -> Vec<PodSpec> {
+pub(crate) fn sizes(shapes: usize, count: usize) -> Vec<PodSpec> {
     (0..count).map(|i| PodSpec::basic().sized(100 + i % shapes, 200)).collect()
 }
 

@@ -26,13 +26,13 @@ pub(crate) const ROWS: &[Row] = &[
 ];
 
 /// Nodes with one pod that leaves room for no other, and a small one.
-const FULL: Workload = Workload { init: large_and_small, ..PLAIN };
+pub(crate) const FULL: Workload = Workload { init: large_and_small, ..PLAIN };
 
 fn large_and_small() -> Vec<PodSpec> {
     (0..10_000).map(|i| PodSpec::basic().sized(if i < 5_000 { 3_900 } else { 100 }, 100)).collect()
 }
 
-fn cpu(count: usize) -> Vec<PodSpec> {
+pub(crate) fn cpu(count: usize) -> Vec<PodSpec> {
     vec![PodSpec::basic().sized(1_000, 100); count]
 }
 
@@ -54,7 +54,7 @@ fn gated(count: usize) -> Vec<PodSpec> {
 }
 
 /// A worker whose pods have all been tried.
-struct Waiting {
+pub(crate) struct Waiting {
     ledger: Held,
     worker: Worker,
     now: Time,
@@ -63,7 +63,7 @@ struct Waiting {
 
 impl Waiting {
     /// With the time that the first pass over all pods took.
-    fn of(prepared: &Prepared) -> (Self, Duration) {
+    pub(crate) fn of(prepared: &Prepared) -> (Self, Duration) {
         let mut ledger = prepared.cluster.ledger();
         for pod in &prepared.pods {
             ledger.apply_pod(pod.clone());
@@ -94,12 +94,19 @@ impl Waiting {
     }
 
     /// The time in steps after a change, when all backoffs have ended.
-    fn after(&mut self, change: impl FnOnce(&mut Ledger)) -> Duration {
+    pub(crate) fn after(&mut self, change: impl FnOnce(&mut Ledger)) -> Duration {
         self.now = self.now + Duration::from_secs(11);
         self.settle();
         self.ledger.take_text();
         self.ledger.change(change);
         self.settle()
+    }
+
+    /// The time of a look at the worker's state, for its status and metrics.
+    pub(crate) fn look(&mut self) -> Duration {
+        let began = Instant::now();
+        std::hint::black_box(self.worker.snapshot(&self.ledger));
+        began.elapsed()
     }
 }
 
@@ -142,7 +149,7 @@ fn changes(name: &str, pods: Vec<PodSpec>) {
     line(name, &format!("{} pods were bound in the end", waiting.bound));
 }
 
-fn decode_pending(pods: &[PodSpec]) -> Vec<Pod> {
+pub(crate) fn decode_pending(pods: &[PodSpec]) -> Vec<Pod> {
     decode(pods.iter().enumerate().map(|(i, pod)| pod.manifest(i, None))).pods
 }
 
@@ -167,12 +174,7 @@ fn state(name: &str, pods: Vec<PodSpec>) {
     let prepared = Prepared { pods: decode_pending(&pods), ..Prepared::of(&FULL) };
     let (mut waiting, _) = Waiting::of(&prepared);
     waiting.ledger.take_text();
-    let times = (0..20).map(|_| {
-        let began = Instant::now();
-        std::hint::black_box(waiting.worker.snapshot(&waiting.ledger));
-        began.elapsed()
-    });
-    let times = Times::of(times.collect());
+    let times = Times::of((0..20).map(|_| waiting.look()).collect());
     line(name, &format!("{}; {}", times.text(), waiting.ledger.take_text()));
 }
 

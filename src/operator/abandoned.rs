@@ -31,7 +31,11 @@ const READ: usize = 64;
 /// A claim that is still there is deleted again after so many looks.
 const LOOKS_BETWEEN: u32 = 30;
 
+/// An end that still does not show is written again after so many.
+const LOOKS_BETWEEN_ENDS: u32 = 3;
+
 static UNREAD: Paced = Paced::new();
+static NOT_ENDED: Paced = Paced::new();
 
 /// Looks until `stop`.
 pub(super) async fn run(cx: Context, stop: CancellationToken) {
@@ -50,13 +54,17 @@ type Nomination = (Str, Option<Str>);
 struct Seen {
     nominations: Findings<Nomination>,
     claims: Findings<ClaimKey>,
-    /// Ends that the objects of served pods do not report; as `nominations`.
+    /// Ends that the objects of served pods do not report.
     ends: Findings<Nomination>,
 }
 
 impl Default for Seen {
     fn default() -> Self {
-        Self { nominations: Findings::new(1), claims: Findings::new(LOOKS_BETWEEN), ends: Findings::new(1) }
+        Self {
+            nominations: Findings::new(1),
+            claims: Findings::new(LOOKS_BETWEEN),
+            ends: Findings::new(LOOKS_BETWEEN_ENDS),
+        }
     }
 }
 
@@ -81,8 +89,11 @@ fn by_nomination(pods: Vec<Arc<Pod>>) -> Vec<(Nomination, Arc<Pod>)> {
 
 fn end_again(cx: &Context, seen: &mut Findings<Nomination>) {
     for (_, pod) in seen.due(by_nomination(cx.engine.unreported_ends())) {
-        tracing::info!(pod = %pod.key, node = pod.nominated_node.as_deref(), "nomination ends: its end was not written");
-        cx.engine.end_reported_nomination(pod);
+        if let Some(left_out) = NOT_ENDED.line() {
+            let node = pod.nominated_node.as_deref();
+            tracing::info!(pod = %pod.key, node, left_out, "nomination ends: its end was not written");
+        }
+        cx.writers.pre_binder.end_reported_nomination(pod);
     }
 }
 

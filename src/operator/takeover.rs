@@ -2,7 +2,7 @@
 
 use super::context::Context;
 use super::watches::Fed;
-use berth_cluster::watch::{Barrier, PODS, Passed, RESOURCE_CLAIMS};
+use berth_cluster::watch::{Barrier, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, Passed, RESOURCE_CLAIMS};
 use berth_core::ledger::Ledger;
 use futures::future::join_all;
 use std::collections::BTreeMap;
@@ -42,7 +42,7 @@ pub(super) async fn pass_barrier(cx: &Context, watches: &[Arc<Fed>], since: Inst
     );
 }
 
-/// What this leader had seen of each kind, all of its own binds, evictions and writes of claims included: `pods=1234,nodes=1200`. Without a
+/// What this leader had seen of each kind, all of its own binds, evictions and writes of claims and volumes included: `pods=1234,nodes=1200`. Without a
 /// kind of which that is not certain. `None` if the watch has not shown the last of the binds in time, or if it never passed the barrier: it
 /// may have seen less than the leader before it. Call it when nothing is under way any more.
 pub(super) async fn last_seen(cx: &Context) -> Option<String> {
@@ -50,29 +50,44 @@ pub(super) async fn last_seen(cx: &Context) -> Option<String> {
         return None;
     }
     let end = Instant::now() + SEEN_WITHIN;
-    let ahead = |ledger: &Ledger| (ledger.is_ahead_of_watch(), ledger.devices().is_ahead_of_watch());
-    loop {
-        match cx.engine.read(ahead) {
-            (false, false) => break,
-            (true, _) if Instant::now() >= end => return None,
-            (false, _) if Instant::now() >= end => break,
-            _ => tokio::time::sleep(LOOK_EVERY).await,
+    let behind = loop {
+        let (is_ahead, behind) = (cx.engine.read(Ledger::is_ahead_of_watch), behind(cx));
+        if !is_ahead && behind.is_empty() {
+            break behind;
         }
-    }
+        if Instant::now() >= end {
+            if is_ahead {
+                return None;
+            }
+            break behind;
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    };
     let in_doubt = in_doubt(cx);
     let board = cx.board.lock();
-    let known = |fed: &&Arc<Fed>| fed.stats.absence().is_none() && !in_doubt.contains(&fed.plural);
-    let present = board.watches.iter().filter(known);
+    let is_seen = |kind: &&'static str| !behind.contains(kind) && !in_doubt.contains(kind);
+    let present = board.watches.iter().filter(|fed| fed.stats.absence().is_none() && is_seen(&fed.plural));
     Some(present.map(|fed| format!("{}={}", fed.plural, fed.stats.changed())).collect::<Vec<_>>().join(","))
 }
 
-/// The kinds of which the watch may not have shown what was done here: who leads next reads them itself.
-fn in_doubt(cx: &Context) -> Vec<&'static str> {
-    // A deletion whose answer was lost may have been carried out.
-    let pods = cx.writers.evictor.is_in_doubt().then_some(PODS);
+/// The kinds beside pods of which the watch has not shown all that was written here.
+fn behind(cx: &Context) -> Vec<&'static str> {
     // No precondition keeps a successor that has not seen an allocation from giving its devices again.
     let claims = cx.engine.read(|ledger| ledger.devices().is_ahead_of_watch()).then_some(RESOURCE_CLAIMS);
-    pods.into_iter().chain(claims).collect()
+    let board = cx.board.lock();
+    let is_behind = |(kind, written): &(&'static str, u64)| {
+        board.watches.iter().any(|fed| fed.plural == *kind && fed.stats.changed() < *written)
+    };
+    let volumes = cx.writers.pre_binder.written().into_iter().filter(is_behind).map(|(kind, _)| kind);
+    claims.into_iter().chain(volumes).collect()
+}
+
+/// The kinds of which a write whose answer was lost may have been carried out, and may not have been shown.
+fn in_doubt(cx: &Context) -> Vec<&'static str> {
+    let pods = cx.writers.evictor.is_in_doubt().then_some(PODS);
+    let prepared = [RESOURCE_CLAIMS, PERSISTENT_VOLUMES, PERSISTENT_VOLUME_CLAIMS];
+    let prepared = cx.writers.pre_binder.is_in_doubt().then_some(prepared);
+    pods.into_iter().chain(prepared.into_iter().flatten()).collect()
 }
 
 /// The versions in what a leader had last seen, by kind.
@@ -106,7 +121,7 @@ mod tests {
         let server = Scripted::start(|_| async { Reply::status(404, "not there") }).await;
         let (cx, _notices) = context(&server, &options());
         cx.engine.apply(|ledger| ledger.apply_resource_claim(resource_claim("ns", "c")));
-        assert!(in_doubt(&cx).is_empty());
+        assert!(behind(&cx).is_empty());
         let (key, uid) = cx.engine.read(|ledger| {
             let claim = ledger.devices().claims().next().unwrap();
             (claim.key.clone(), claim.uid.clone())
@@ -114,14 +129,14 @@ mod tests {
         cx.engine.apply(|ledger| {
             ledger.deallocate_claim("p", &IdleClaim { key, uid, resource_version: "1".into(), is_extended: false });
         });
-        assert_eq!(in_doubt(&cx), ["resourceclaims"]);
+        assert_eq!(behind(&cx), [RESOURCE_CLAIMS]);
         let began = Instant::now();
         assert_eq!(last_seen(&cx).await.as_deref(), Some(""));
         assert!(began.elapsed() >= SEEN_WITHIN, "the watch may show it soon");
         cx.engine.apply(|ledger| {
             ledger.apply_resource_claim(ResourceClaim { resource_version: "9".into(), ..resource_claim("ns", "c") });
         });
-        assert!(in_doubt(&cx).is_empty());
+        assert!(behind(&cx).is_empty());
     }
 
     #[tokio::test]

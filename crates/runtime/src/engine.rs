@@ -4,7 +4,7 @@ use super::mailbox::{Order, Question, Workers};
 use super::shared::{Running, Shared};
 use super::sink::EffectSink;
 use super::worker_thread;
-use berth_core::io::{Deliver, NominateRequest, UnreserveRequest};
+use berth_core::io::{Deliver, UnreserveRequest};
 use berth_core::ledger::{Ledger, LedgerAccess};
 use berth_core::model::{ClaimKey, Pod, PodKey, Str};
 use berth_core::profile::CompiledProfile;
@@ -82,11 +82,6 @@ impl Engine {
     /// See [`Ledger::unreported_ends`].
     pub fn unreported_ends(&self) -> Vec<Arc<Pod>> {
         self.read(Ledger::unreported_ends)
-    }
-
-    /// Ends the nomination that the pod's object reports, in the object.
-    pub fn end_reported_nomination(&self, pod: Arc<Pod>) {
-        self.0.sink.nominate(&Str::default(), NominateRequest { pod, node: None });
     }
 
     /// See [`Ledger::abandoned_claims`].

@@ -26,7 +26,7 @@ pub trait EffectSink: Send + Sync + 'static {
     fn deallocate(&self, profile: &Str, request: DeallocateRequest);
 
     /// Queues a nomination, or its end. It is written before what is queued for the same pod afterwards, if at all. The profile's
-    /// name is empty where none asks for it: nobody serves the pod any more, or an end is written again.
+    /// name is empty where no profile serves the pod any more.
     fn nominate(&self, profile: &Str, request: NominateRequest);
 
     /// Queues evictions. Their outcome is delivered to the engine.

@@ -41,7 +41,6 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 use tokio::time::Instant;
 
 /// Victims of one request that are evicted side by side. After the scheduler's parallelism upstream.
@@ -57,9 +56,6 @@ pub struct Eviction {
     profile: Str,
     what: What,
 }
-
-/// After so long a watch has shown what was done: one that is silent for longer counts as lost.
-const IN_DOUBT: Duration = Duration::from_mins(3);
 
 enum What {
     Evict(WorkerId, EvictRequest),
@@ -116,7 +112,7 @@ impl Evictor {
 
     /// Whether a pod may have been deleted within the last minutes without an answer that said so: the watch may have that still to show.
     pub fn is_in_doubt(&self) -> bool {
-        self.kit().link.was_given_up_within(IN_DOUBT)
+        self.kit().link.is_in_doubt()
     }
 
     pub fn counters(&self) -> &Counters<EvictResult> {

@@ -524,26 +524,35 @@ async fn nothing_is_reserved_anew_while_giving_back_may_still_land() {
     assert_eq!(bench.methods(), ["PATCH"; 3]);
 }
 
-/// An outage outlasts every patience, and the allocation has landed: its device is nobody else's.
+/// An outage outlasts every patience, and the allocation has landed: its device is nobody else's. Also where the gate is shut meanwhile: it may
+/// open again.
 #[tokio::test]
 async fn no_failure_is_told_before_the_claim_can_be_read_again() {
-    let reads = std::sync::atomic::AtomicUsize::new(0);
-    let server = Scripted::start(move |asked| {
-        let is_read = asked.method == "GET";
-        let read = if is_read { reads.fetch_add(1, std::sync::atomic::Ordering::Relaxed) } else { 0 };
-        async move {
-            // Three writes with a look after each, and several times as many looks as one patience has.
-            if is_read && read >= 20 {
-                let status = json!({"allocation": ours(), "reservedFor": reserved_for(&["uid-p1"])});
-                return Reply::json(200, claim("10", &status));
+    for shuts in [false, true] {
+        let reads = std::sync::atomic::AtomicUsize::new(0);
+        let gate = open_gate();
+        let doubted = gate.clone();
+        let server = Scripted::start(move |asked| {
+            let is_read = asked.method == "GET";
+            let read = if is_read { reads.fetch_add(1, std::sync::atomic::Ordering::Relaxed) } else { 0 };
+            if shuts && !is_read {
+                doubted.pause();
             }
-            Reply::status(504, "away")
-        }
-    })
-    .await;
-    let bench = Bench::with(server, landing_within(Duration::from_millis(20)), open_gate());
-    bench.reserve(1, vec![allocate()]);
-    assert_eq!(bench.claims_outcome().await, all_written("10"));
+            async move {
+                // Three writes with a look after each, and several times as many looks as one patience has.
+                if is_read && read >= 20 {
+                    let status = json!({"allocation": ours(), "reservedFor": reserved_for(&["uid-p1"])});
+                    return Reply::json(200, claim("10", &status));
+                }
+                // A right that is withdrawn says nothing of the claim.
+                Reply::status(if read % 5 == 4 { 403 } else { 504 }, "away")
+            }
+        })
+        .await;
+        let bench = Bench::with(server, landing_within(Duration::from_millis(20)), gate);
+        bench.reserve(1, vec![allocate()]);
+        assert_eq!(bench.claims_outcome().await, all_written("10"), "the gate shuts: {shuts}");
+    }
 }
 
 #[tokio::test]

@@ -41,12 +41,15 @@ use crate::lease::Gate;
 use crate::paced::Paced;
 use crate::queue::{Job, Writer};
 use crate::recheck::Recheck;
+use crate::send::Answer;
 use crate::transport::Transport;
+use crate::watch::{PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES};
 use crate::write::{Counters, Failure, GivenUp, Known, Link, Meaning, OwnWrites, Patience, PodRead, Progress, results};
 use berth_core::io::{AttemptId, ClaimsFailure, ClaimsOutcome, Input, VolumesOutcome};
 use berth_core::model::{Pod, Str};
 use nomination::nominate_call;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::time::{Instant, sleep_until};
 use write::{Found, Target, Write};
 
@@ -65,6 +68,8 @@ pub struct Work {
 
 enum What {
     Nominate(NominateRequest),
+    /// The nomination that the pod's object reports ends.
+    EndReported(Arc<Pod>),
     Write(WorkerId, VolumeRequest),
     Reserve(WorkerId, ClaimRequest),
     Unreserve(UnreserveRequest),
@@ -86,6 +91,9 @@ pub struct Kit {
     /// Allocations and reservations of ResourceClaims.
     claim_status: Counters<WriteResult>,
     nominations: Counters<WriteResult>,
+    /// The newest versions that writes have made.
+    volumes_written: AtomicU64,
+    claims_written: AtomicU64,
 }
 
 results! {
@@ -129,6 +137,8 @@ impl PreBinder {
             claims_made: Counters::default(),
             claim_status: Counters::default(),
             nominations: Counters::default(),
+            volumes_written: AtomicU64::new(0),
+            claims_written: AtomicU64::new(0),
         };
         Self::start(kit, gate, concurrency, deliver)
     }
@@ -140,6 +150,11 @@ impl PreBinder {
         if !known {
             self.queue(Work { profile: profile.clone(), what: What::Nominate(request) });
         }
+    }
+
+    /// Queues the end of the nomination that the pod's object reports. One that was written since stays.
+    pub fn end_reported_nomination(&self, pod: Arc<Pod>) {
+        self.queue(Work { profile: Str::default(), what: What::EndReported(pod) });
     }
 
     /// Queues the writes to a pod's volumes and claims.
@@ -162,12 +177,24 @@ impl PreBinder {
         self.queue(Work { profile: profile.clone(), what: What::Deallocate(request) });
     }
 
+    /// The newest version that we have made of PersistentVolumes and of their claims; 0 for none.
+    pub fn written(&self) -> [(&'static str, u64); 2] {
+        let Kit { volumes_written, claims_written, .. } = self.kit();
+        [(PERSISTENT_VOLUMES, volumes_written), (PERSISTENT_VOLUME_CLAIMS, claims_written)]
+            .map(|(plural, newest)| (plural, newest.load(Ordering::Relaxed)))
+    }
+
+    /// Whether something may have been written within the last minutes without an answer that said so: the watch may have that still to show.
+    pub fn is_in_doubt(&self) -> bool {
+        self.kit().link.is_in_doubt()
+    }
+
     /// Results by the resource that was written.
     pub fn counters(&self) -> [(&'static str, &Counters<WriteResult>); 5] {
         let Kit { volumes, claims, resource_claims, claim_status, nominations, .. } = self.kit();
         [
-            ("persistentvolumes", volumes),
-            ("persistentvolumeclaims", claims),
+            (PERSISTENT_VOLUMES, volumes),
+            (PERSISTENT_VOLUME_CLAIMS, claims),
             ("resourceclaims", resource_claims),
             ("resourceclaims/status", claim_status),
             ("pods/status", nominations),
@@ -184,6 +211,7 @@ impl Work {
     fn of(&self) -> &Pod {
         match &self.what {
             What::Nominate(request) => &request.pod,
+            What::EndReported(pod) => pod,
             What::Write(_, request) => &request.pod,
             What::Reserve(_, request) => &request.pod,
             What::Unreserve(request) => &request.pod,
@@ -201,7 +229,7 @@ impl Job for Work {
 
     fn owner(&self) -> Option<(WorkerId, AttemptId)> {
         match &self.what {
-            What::Nominate(_) | What::Unreserve(_) | What::Deallocate(_) => None,
+            What::Nominate(_) | What::EndReported(_) | What::Unreserve(_) | What::Deallocate(_) => None,
             What::Write(worker, request) => Some((*worker, request.attempt)),
             What::Reserve(worker, request) => Some((*worker, request.attempt)),
         }
@@ -229,7 +257,7 @@ impl Job for Work {
     fn failed(&self, why: &str) -> Option<Input> {
         let (code, message) = (None, format!("not written: {why}"));
         match &self.what {
-            What::Nominate(_) | What::Unreserve(_) | What::Deallocate(_) => None,
+            What::Nominate(_) | What::EndReported(_) | What::Unreserve(_) | What::Deallocate(_) => None,
             What::Write(_, VolumeRequest { attempt, .. }) => {
                 let outcome = VolumesOutcome::Failed { code, message };
                 Some(Input::VolumesWritten { attempt: *attempt, outcome })
@@ -248,6 +276,7 @@ impl Job for Work {
         match self.what {
             What::Nominate(NominateRequest { pod, node: Some(node) }) => kit.nominate(&pod, node, progress).await,
             What::Nominate(NominateRequest { pod, node: None }) => kit.end_nomination(&pod, progress).await,
+            What::EndReported(pod) => kit.end_reported(&pod, progress).await,
             What::Write(_, request) => {
                 let outcome = match kit.write_all(&request, progress).await {
                     Ok(()) => VolumesOutcome::Written,
@@ -296,7 +325,10 @@ impl Kit {
         loop {
             let doubt = tries.doubt;
             let error = match tries.next(&call).await {
-                Ok(Ok(_)) => return Ok(()),
+                Ok(Ok(answer)) => {
+                    self.note_written(&write.target, &answer);
+                    return Ok(());
+                }
                 Ok(Err(error)) => error,
                 Err(GivenUp::NotLeading | GivenUp::Unwanted) => {
                     return failed("not written: this process leads no more".to_owned().into());
@@ -313,7 +345,11 @@ impl Kit {
                 }
                 Meaning::Refused | Meaning::ReadBack | Meaning::Unknown => {}
             }
-            match write.found(self.link.send(&write.read_call()).await) {
+            let read = self.link.send(&write.read_call()).await;
+            if let Ok(answer) = &read {
+                self.note_written(&write.target, answer);
+            }
+            match write.found(read) {
                 Found::Wanted => return Ok(()),
                 Found::Other(what) => return Err((WriteResult::Conflict, what.into())),
                 // Not carried out yet: the same write is sent again.
@@ -322,6 +358,15 @@ impl Kit {
                 Found::Unread(why) => tries.last = why,
             }
         }
+    }
+
+    fn note_written(&self, target: &Target, answer: &Answer) {
+        let newest = match target {
+            Target::Volume => &self.volumes_written,
+            Target::Claim => &self.claims_written,
+        };
+        let version = answer.resource_version().and_then(|version| version.parse().ok());
+        newest.fetch_max(version.unwrap_or_default(), Ordering::Relaxed);
     }
 
     /// Writes a nomination, once more at its newer version if the pod has changed.
@@ -374,5 +419,14 @@ impl Kit {
         };
         let result = end_nomination(&self.link, &self.own, self.patience, (pod, &node), progress).await;
         self.nominations.count(result);
+    }
+
+    /// Ends the nomination that the pod's object reports, and none that was written since.
+    async fn end_reported(&self, pod: &Pod, progress: &dyn Progress) {
+        let Known { nominated, .. } = self.own.known(pod);
+        if let Some(node) = nominated.filter(|now| pod.nominated_node.as_ref() == Some(now)) {
+            let result = end_nomination(&self.link, &self.own, self.patience, (pod, &node), progress).await;
+            self.nominations.count(result);
+        }
     }
 }

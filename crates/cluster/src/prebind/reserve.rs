@@ -318,11 +318,12 @@ impl Writing<'_> {
     async fn ended(&mut self, failed: Failed) -> Result<Str, Failed> {
         if let Some(given_up) = self.given_up.take() {
             sleep_until(self.kit.link.over(given_up)).await;
-            while self.kit.link.gate.is_open() {
+            // The gate may be shut for a moment only, and be open again while the devices count as free.
+            while self.kit.link.gate.leads() {
                 match self.look(self.kit.patience).await {
                     Ok(Seen::Written(version)) => return Ok(version),
                     Ok(Seen::Left { .. } | Seen::Lost(_)) => break,
-                    Err(error) if is_definite(&error) => break,
+                    Err(error) if error.code == Some(404) => break,
                     Err(_) => sleep(self.kit.patience.pause).await,
                 }
             }

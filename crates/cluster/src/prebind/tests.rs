@@ -323,6 +323,41 @@ async fn a_nomination_is_taken_back_if_it_is_still_ours() {
     }
 }
 
+/// The end comes late: meanwhile an attempt may have nominated the pod anew.
+#[tokio::test]
+async fn of_a_reported_nomination_the_end_ends_no_later_one() {
+    let bench = Bench::start(|_| async { Reply::json(200, json!({"metadata": {"resourceVersion": "9"}})) }).await;
+    let reported = |name: &str| Arc::new(Pod { nominated_node: Some("n1".into()), ..pod("ns", name) });
+    bench.own.wrote(&reported("p1").uid, "8".into(), Some("n2".into()), true);
+    bench.pre_binder.end_reported_nomination(reported("p1"));
+    bench.pre_binder.end_reported_nomination(reported("p2"));
+    until("done", || bench.nominations() == 1).await;
+    let asked = bench.server.requests();
+    assert_eq!((asked.len(), &*asked[0].path), (1, "/api/v1/namespaces/ns/pods/p2/status"));
+    assert_eq!(asked[0].body[1], json!({"op": "test", "path": "/status/nominatedNodeName", "value": "n1"}));
+}
+
+/// Whoever leads next must have seen it.
+#[tokio::test]
+async fn the_newest_version_of_each_kind_that_was_written_is_known() {
+    let answers = [(200, "20"), (504, ""), (200, "23")];
+    let bench = Bench::start(move |asked| {
+        let (code, version) = answers[asked.number % answers.len()];
+        let metadata = json!({"uid": "uid-data", "resourceVersion": version,
+            "annotations": {"volume.kubernetes.io/selected-node": "n1"}});
+        async move { Reply::json(code, json!({"metadata": metadata})) }
+    })
+    .await;
+    assert_eq!(bench.pre_binder.written(), [("persistentvolumes", 0), ("persistentvolumeclaims", 0)]);
+    bench.submit(1, vec![bind_of(true)]);
+    bench.outcomes(1).await;
+    assert_eq!(bench.pre_binder.written(), [("persistentvolumes", 20), ("persistentvolumeclaims", 0)]);
+    // Its answer is lost, and a look finds it.
+    bench.submit_writes(2, VolumeWrites { bindings: Vec::new(), provisions: vec![provision()] });
+    assert_eq!(bench.outcomes(2).await, [Ok(()), Ok(())]);
+    assert_eq!(bench.pre_binder.written(), [("persistentvolumes", 20), ("persistentvolumeclaims", 23)]);
+}
+
 /// A write of somebody else comes between, and a webhook fails once: nobody else would take it back.
 #[tokio::test]
 async fn taking_a_nomination_back_is_tried_again() {

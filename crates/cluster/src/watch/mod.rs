@@ -49,6 +49,8 @@ use std::sync::Arc;
 
 /// Kinds, by their plural names.
 pub const PODS: &str = kinds::Pods::PLURAL;
+pub const PERSISTENT_VOLUMES: &str = kinds::PersistentVolumes::PLURAL;
+pub const PERSISTENT_VOLUME_CLAIMS: &str = kinds::PersistentVolumeClaims::PLURAL;
 pub const RESOURCE_CLAIMS: &str = kinds::ResourceClaims::PLURAL;
 
 /// The names of an object.

@@ -9,6 +9,9 @@ use http::Method;
 use std::time::Duration;
 use tokio::time::Instant;
 
+/// After so long a watch has shown what was done: one that is silent for longer counts as lost.
+const IN_DOUBT: Duration = Duration::from_mins(3);
+
 /// How often a request is sent, and the pauses between.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
@@ -66,9 +69,9 @@ impl Link {
         given_up + self.limits.lands_within()
     }
 
-    /// See [`Afoot::was_given_up_within`].
-    pub(crate) fn was_given_up_within(&self, time: Duration) -> bool {
-        self.afoot.was_given_up_within(time)
+    /// Whether a write was given up within the last minutes that may have been carried out, and that no watch may have shown yet.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.afoot.was_given_up_within(IN_DOUBT)
     }
 
     /// Waits until no write that was sent may be carried out any more, but not beyond `end`. Returns how many may still be.

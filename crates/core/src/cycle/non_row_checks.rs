@@ -1,5 +1,6 @@
 use super::diagnosis::{NoFit, Tally};
 use super::rows::CachedRows;
+use crate::io::IdleClaim;
 use crate::ledger::{ClaimPlan, Ledger, NodeId, VolumePlan};
 use crate::model::{Pod, Str};
 use crate::plugins::{
@@ -156,7 +157,12 @@ impl NonRowChecks<'_> {
     /// The end of an attempt in which none of so many nodes fits.
     pub(super) fn no_fit(&self, tally: &Tally, pod: &Pod, nodes: usize) -> NoFit {
         let no_fit = tally.no_fit(&pod.shape, nodes as u32, self.missing_claim());
-        NoFit { idle_claim: self.relations.idle_claim(pod), ..no_fit }
+        NoFit { idle_claim: self.idle_claim(pod), ..no_fit }
+    }
+
+    /// The pod's claim that is in its way, and nobody else's.
+    pub(super) fn idle_claim(&self, pod: &Pod) -> Option<IdleClaim> {
+        self.relations.idle_claim(pod)
     }
 
     /// What ended the attempt while nodes were judged, if a filter failed.

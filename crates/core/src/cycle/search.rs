@@ -279,9 +279,9 @@ impl Scheduler {
         }
 
         if !cx.profile.extenders.is_empty() {
-            let missing_claim = checks.missing_claim();
+            let (missing_claim, idle_claim) = (checks.missing_claim(), checks.idle_claim(pod));
             let messages = messages.about(&self.feasible);
-            let own = OwnFilters { nodes: total as u32, tally, missing_claim, messages };
+            let own = OwnFilters { nodes: total as u32, tally, missing_claim, idle_claim, messages };
             if let Some(ask) = ExtenderFilterState::begin(cx, pod, own, &self.feasible) {
                 return Ok(Decision::Ask(ask));
             }

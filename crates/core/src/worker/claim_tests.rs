@@ -1,12 +1,13 @@
 use super::*;
 use crate::device_testing::{allocated, claim, claim_of, class, cluster, devices_of, key, request, wanting};
 use crate::io::{
-    BindOutcome, BindRequest, ClaimRequest, ClaimsFailure, ClaimsOutcome, NominatedNode, Refusal, RefusalReason,
-    UnreserveRequest, WrittenClaim,
+    BindOutcome, BindRequest, ClaimRequest, ClaimsFailure, ClaimsOutcome, ExtenderReply, ExtenderRequest,
+    NominatedNode, Refusal, RefusalReason, UnreserveRequest, WrittenClaim,
 };
 use crate::ledger::{Ledger, PodState};
 use crate::model::{ClaimKey, ClaimSource, DeviceCondition, DeviceStatus, Node, Pod, PodResourceClaim, ResourceClaim};
-use crate::testing::node;
+use crate::profile::{Extender, OnFailure};
+use crate::testing::{extender, node};
 use std::cell::RefCell;
 use std::time::Duration;
 
@@ -24,6 +25,8 @@ pub(super) struct Bench {
     /// The pods of which it was said that they wait for devices, each with its node.
     awaiting: Vec<String>,
     deallocated: Vec<ClaimKey>,
+    /// Questions to extenders.
+    questions: Vec<(usize, ExtenderRequest)>,
     pub(super) now: u64,
 }
 
@@ -45,6 +48,7 @@ impl Bench {
             refusals: Vec::new(),
             ends: None,
             deallocated: Vec::new(),
+            questions: Vec::new(),
             awaiting: Vec::new(),
             now: 0,
         }
@@ -91,6 +95,7 @@ impl Bench {
                 Effect::ReserveClaims(request) => self.reserving.push((at, request)),
                 Effect::Unreserve(request) => self.unreserved.push(request),
                 Effect::Deallocate(request) => self.deallocated.push(request.claim.key),
+                Effect::AskExtender(request) => self.questions.push((at, request)),
                 Effect::Bind(request) => self.binds.push((at, request)),
                 Effect::AwaitDevices { pod, node } => self.awaiting.push(format!("{} on {node}", pod.key.name)),
                 Effect::Refuse(Refusal { pod, reason, text, nomination, .. }) => {
@@ -282,6 +287,24 @@ fn a_refused_write_undoes_the_decision() {
     bench.now += 20_000;
     bench.settle();
     assert_eq!(bench.asked().len(), 1, "it is tried again");
+}
+
+/// Else the pod would wait for that node for as long as it lives, beside nodes with free devices.
+#[test]
+fn a_claim_on_a_node_that_an_extender_refuses_is_deallocated() {
+    let extenders = vec![Extender { filter: Some(OnFailure::Fail), ..extender("x") }];
+    let mut bench = Bench::of(CompiledProfile { extenders, ..CompiledProfile::default_preset("test") });
+    bench.seen(|ledger| {
+        ledger.apply_resource_claim(allocated(claim("c", 1), "a", "0", &[]));
+        ledger.apply_pod(wanting("p", &["c"]));
+    });
+    bench.settle();
+    let (at, ExtenderRequest { attempt, extender, .. }) = bench.questions.remove(0);
+    let none = ExtenderReply::Filter { survivors: Some(Vec::new()), failed: Vec::new(), unresolvable: Vec::new() };
+    bench.inputs[at].push(Input::ExtenderAnswered { attempt, extender, answer: Ok(none) });
+    bench.settle();
+    assert!(bench.refusal().contains("1 resourceclaim not available on the node"), "{}", bench.refusal());
+    assert_eq!(bench.deallocated, [key("c")]);
 }
 
 #[test]

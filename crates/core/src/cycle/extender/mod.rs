@@ -25,6 +25,7 @@ use super::diagnosis::{NoFit, Tally};
 use super::non_row_checks::prepare;
 use super::search::{Decision, Placing, Scheduler};
 use crate::extender::{ExtenderError, ExtenderQuestion, ExtenderReply};
+use crate::io::IdleClaim;
 use crate::ledger::{Conflict, Ledger, NodeId};
 use crate::model::{Pod, Str};
 use crate::plugins::{Code, Plugin, PluginContext, PluginWatch, Stop, Work};
@@ -53,6 +54,8 @@ pub(super) struct OwnFilters {
     pub(super) nodes: u32,
     pub(super) tally: Tally,
     pub(super) missing_claim: Option<Str>,
+    /// The claim that is deallocated where the attempt ends without a node.
+    pub(super) idle_claim: Option<IdleClaim>,
     /// The messages of extenders, those before this question among them.
     pub(super) messages: Messages,
 }
@@ -117,6 +120,7 @@ impl ExtenderFilterState {
             nodes: candidates as u32,
             tally: Tally::new(),
             missing_claim: None,
+            idle_claim: None,
             messages: Messages::default(),
         };
         Some(Self::about(cx, pod, own, std::iter::once(node), Stage::Filter { at, nominated: true }))
@@ -202,8 +206,9 @@ impl ExtenderFilterState {
     }
 
     fn no_fit(&mut self) -> NoFit {
-        let OwnFilters { nodes, tally, missing_claim, messages } = &self.own;
+        let OwnFilters { nodes, tally, missing_claim, idle_claim, messages } = &self.own;
         let mut no_fit = tally.no_fit(&self.pod.shape, *nodes, missing_claim.clone());
+        no_fit.idle_claim.clone_from(idle_claim);
         no_fit.diagnosis = no_fit.diagnosis.with_extenders(messages.counted());
         no_fit.rejectors.insert(Plugin::Extender);
         no_fit.refused = std::mem::take(&mut self.refused);

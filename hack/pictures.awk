@@ -87,7 +87,7 @@ function curves(  p, i, j, x, y, low, high, path, class) {
   width = 250; height = 150
   begin(40 + 3 * (width + 60), 60 + int((curve_count + 2) / 3) * (height + 110), "How costs grow")
   print "<style>polyline.a,polyline.b{fill:none;stroke:#2268a9;stroke-width:2}polyline.b{stroke:#d98a1f}.x{stroke:#9aa1ab;stroke-width:.5}@media(prefers-color-scheme:dark){polyline.a{stroke:#4a8fc7}polyline.b{stroke:#f2a33c}}</style>"
-  say(20, 30, "t", "How costs grow, one core; both axes are logarithmic")
+  say(20, 30, "t", "How costs grow; both axes are logarithmic")
   for (p = 1; p <= curve_count; p++) {
     left = 60 + ((p - 1) % 3) * (width + 60); top = 100 + int((p - 1) / 3) * (height + 110)
     low = high = value_at[p, 1, 1]

@@ -31,7 +31,7 @@ const READ: usize = 64;
 /// A claim that is still there is deleted again after so many looks.
 const LOOKS_BETWEEN: u32 = 30;
 
-/// An end that still does not show is written again after so many.
+/// An end that still does not show is written again after so many looks.
 const LOOKS_BETWEEN_ENDS: u32 = 3;
 
 static UNREAD: Paced = Paced::new();

@@ -50,30 +50,31 @@ pub(super) async fn last_seen(cx: &Context) -> Option<String> {
         return None;
     }
     let end = Instant::now() + SEEN_WITHIN;
-    let behind = loop {
-        let (is_ahead, behind) = (cx.engine.read(Ledger::is_ahead_of_watch), behind(cx));
-        if !is_ahead && behind.is_empty() {
-            break behind;
+    let unseen = loop {
+        let (is_ahead, unseen) = (cx.engine.read(Ledger::is_ahead_of_watch), unseen(cx));
+        if !is_ahead && unseen.is_empty() {
+            break unseen;
         }
         if Instant::now() >= end {
             if is_ahead {
                 return None;
             }
-            break behind;
+            break unseen;
         }
         tokio::time::sleep(LOOK_EVERY).await;
     };
     let in_doubt = in_doubt(cx);
     let board = cx.board.lock();
-    let is_seen = |kind: &&'static str| !behind.contains(kind) && !in_doubt.contains(kind);
+    let is_seen = |kind: &&'static str| !unseen.contains(kind) && !in_doubt.contains(kind);
     let present = board.watches.iter().filter(|fed| fed.stats.absence().is_none() && is_seen(&fed.plural));
     Some(present.map(|fed| format!("{}={}", fed.plural, fed.stats.changed())).collect::<Vec<_>>().join(","))
 }
 
-/// The kinds beside pods of which the watch has not shown all that was written here.
-fn behind(cx: &Context) -> Vec<&'static str> {
-    // No precondition keeps a successor that has not seen an allocation from giving its devices again.
+/// The kinds other than pods of which the watch has not shown all that was written here.
+fn unseen(cx: &Context) -> Vec<&'static str> {
+    // A successor that has not seen an allocation could give its devices again; no precondition would stop it.
     let claims = cx.engine.read(|ledger| ledger.devices().is_ahead_of_watch()).then_some(RESOURCE_CLAIMS);
+    // Writes of volumes have preconditions, but a successor could choose another volume for a claim that has one.
     let board = cx.board.lock();
     let is_behind = |(kind, written): &(&'static str, u64)| {
         board.watches.iter().any(|fed| fed.plural == *kind && fed.stats.changed() < *written)
@@ -85,8 +86,8 @@ fn behind(cx: &Context) -> Vec<&'static str> {
 /// The kinds of which a write whose answer was lost may have been carried out, and may not have been shown.
 fn in_doubt(cx: &Context) -> Vec<&'static str> {
     let pods = cx.writers.evictor.is_in_doubt().then_some(PODS);
-    let prepared = [RESOURCE_CLAIMS, PERSISTENT_VOLUMES, PERSISTENT_VOLUME_CLAIMS];
-    let prepared = cx.writers.pre_binder.is_in_doubt().then_some(prepared);
+    let kinds = [RESOURCE_CLAIMS, PERSISTENT_VOLUMES, PERSISTENT_VOLUME_CLAIMS];
+    let prepared = cx.writers.pre_binder.is_in_doubt().then_some(kinds);
     pods.into_iter().chain(prepared.into_iter().flatten()).collect()
 }
 
@@ -121,7 +122,7 @@ mod tests {
         let server = Scripted::start(|_| async { Reply::status(404, "not there") }).await;
         let (cx, _notices) = context(&server, &options());
         cx.engine.apply(|ledger| ledger.apply_resource_claim(resource_claim("ns", "c")));
-        assert!(behind(&cx).is_empty());
+        assert!(unseen(&cx).is_empty());
         let (key, uid) = cx.engine.read(|ledger| {
             let claim = ledger.devices().claims().next().unwrap();
             (claim.key.clone(), claim.uid.clone())
@@ -129,14 +130,14 @@ mod tests {
         cx.engine.apply(|ledger| {
             ledger.deallocate_claim("p", &IdleClaim { key, uid, resource_version: "1".into(), is_extended: false });
         });
-        assert_eq!(behind(&cx), [RESOURCE_CLAIMS]);
+        assert_eq!(unseen(&cx), [RESOURCE_CLAIMS]);
         let began = Instant::now();
         assert_eq!(last_seen(&cx).await.as_deref(), Some(""));
         assert!(began.elapsed() >= SEEN_WITHIN, "the watch may show it soon");
         cx.engine.apply(|ledger| {
             ledger.apply_resource_claim(ResourceClaim { resource_version: "9".into(), ..resource_claim("ns", "c") });
         });
-        assert!(behind(&cx).is_empty());
+        assert!(unseen(&cx).is_empty());
     }
 
     #[tokio::test]

@@ -91,9 +91,9 @@ pub struct Kit {
     /// Allocations and reservations of ResourceClaims.
     claim_status: Counters<WriteResult>,
     nominations: Counters<WriteResult>,
-    /// The newest versions that writes have made.
-    volumes_written: AtomicU64,
-    claims_written: AtomicU64,
+    /// The newest versions of PersistentVolumes and of their claims that answers have told of.
+    newest_volume: AtomicU64,
+    newest_volume_claim: AtomicU64,
 }
 
 results! {
@@ -137,8 +137,8 @@ impl PreBinder {
             claims_made: Counters::default(),
             claim_status: Counters::default(),
             nominations: Counters::default(),
-            volumes_written: AtomicU64::new(0),
-            claims_written: AtomicU64::new(0),
+            newest_volume: AtomicU64::new(0),
+            newest_volume_claim: AtomicU64::new(0),
         };
         Self::start(kit, gate, concurrency, deliver)
     }
@@ -152,7 +152,7 @@ impl PreBinder {
         }
     }
 
-    /// Queues the end of the nomination that the pod's object reports. One that was written since stays.
+    /// Queues the end of the nomination that the pod's object reports. One to another node that was written since stays.
     pub fn end_reported_nomination(&self, pod: Arc<Pod>) {
         self.queue(Work { profile: Str::default(), what: What::EndReported(pod) });
     }
@@ -177,10 +177,10 @@ impl PreBinder {
         self.queue(Work { profile: profile.clone(), what: What::Deallocate(request) });
     }
 
-    /// The newest version that we have made of PersistentVolumes and of their claims; 0 for none.
+    /// The newest version of PersistentVolumes and of their claims that we have made or read back; 0 for none.
     pub fn written(&self) -> [(&'static str, u64); 2] {
-        let Kit { volumes_written, claims_written, .. } = self.kit();
-        [(PERSISTENT_VOLUMES, volumes_written), (PERSISTENT_VOLUME_CLAIMS, claims_written)]
+        let Kit { newest_volume, newest_volume_claim, .. } = self.kit();
+        [(PERSISTENT_VOLUMES, newest_volume), (PERSISTENT_VOLUME_CLAIMS, newest_volume_claim)]
             .map(|(plural, newest)| (plural, newest.load(Ordering::Relaxed)))
     }
 
@@ -362,8 +362,8 @@ impl Kit {
 
     fn note_written(&self, target: &Target, answer: &Answer) {
         let newest = match target {
-            Target::Volume => &self.volumes_written,
-            Target::Claim => &self.claims_written,
+            Target::Volume => &self.newest_volume,
+            Target::Claim => &self.newest_volume_claim,
         };
         let version = answer.resource_version().and_then(|version| version.parse().ok());
         newest.fetch_max(version.unwrap_or_default(), Ordering::Relaxed);
@@ -421,7 +421,7 @@ impl Kit {
         self.nominations.count(result);
     }
 
-    /// Ends the nomination that the pod's object reports, and none that was written since.
+    /// Ends the nomination that the pod's object reports, and none to another node.
     async fn end_reported(&self, pod: &Pod, progress: &dyn Progress) {
         let Known { nominated, .. } = self.own.known(pod);
         if let Some(node) = nominated.filter(|now| pod.nominated_node.as_ref() == Some(now)) {

@@ -26,6 +26,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 static NOT_GIVEN_BACK: Paced = Paced::new();
 static NOT_DEALLOCATED: Paced = Paced::new();
+static NOT_LOOKED_AT: Paced = Paced::new();
 
 /// What a failed write counts as, and what is said of it.
 type Failed = (WriteResult, Failure);
@@ -318,13 +319,21 @@ impl Writing<'_> {
     async fn ended(&mut self, failed: Failed) -> Result<Str, Failed> {
         if let Some(given_up) = self.given_up.take() {
             sleep_until(self.kit.link.over(given_up)).await;
-            // The gate may be shut for a moment only, and be open again while the devices count as free.
+            let mut patience = self.kit.patience;
+            // Not `is_open`: the gate may shut for a moment and open again, and the devices would count as free by then.
             while self.kit.link.gate.leads() {
                 match self.look(self.kit.patience).await {
                     Ok(Seen::Written(version)) => return Ok(version),
                     Ok(Seen::Left { .. } | Seen::Lost(_)) => break,
                     Err(error) if error.code == Some(404) => break,
-                    Err(_) => sleep(self.kit.patience.pause).await,
+                    Err(unread) => {
+                        if let Some(left_out) = NOT_LOOKED_AT.line() {
+                            let (claim, why) = (&self.claim.write.key, unread.message);
+                            tracing::warn!(%claim, why, left_out, "not known whether devices were allocated; they count as taken");
+                        }
+                        sleep(patience.pause).await;
+                        patience.pause = (patience.pause * 2).min(patience.longest);
+                    }
                 }
             }
         }

@@ -41,6 +41,10 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// First pause after a consistent read that failed; it doubles up to [`LONGEST_PAUSE`].
 const PAUSE: Duration = Duration::from_millis(200);
 
+/// Refused reads of an optional kind after which it is read whole. An API server that has just started may refuse for a moment, and a watch that
+/// is refused looks again only minutes later.
+const REFUSALS: u32 = 3;
+
 /// Longest pause: an API server that comes back is asked soon enough, and one that does not is not pressed.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
@@ -132,7 +136,7 @@ pub struct Barrier<'a> {
     pub client: &'a Client,
     /// The path of its collection.
     pub path: &'static str,
-    /// Whether the cluster may do without it: 403 and 404 mean that there is nothing of it.
+    /// Whether the cluster may do without it: where the watch is answered 403 or 404, there is nothing of it.
     pub optional: bool,
     pub stats: &'a WatchStats,
     pub orders: &'a Orders,
@@ -159,14 +163,15 @@ struct Newest {
 
 /// Why a consistent read showed nothing.
 enum Unknown {
-    Absent,
+    /// The cluster may do without the kind: the watch has to find out.
+    Refused,
     Failed(String),
 }
 
 impl Barrier<'_> {
     /// Returns once what the watch keeps is as new as leadership.
     pub async fn pass(&self) -> Passed {
-        let (mut last_seen, mut pause) = (self.last_seen, PAUSE);
+        let (mut last_seen, mut pause, mut refusals) = (self.last_seen, PAUSE, 0);
         loop {
             if self.is_read() {
                 return Passed::Read;
@@ -186,8 +191,12 @@ impl Barrier<'_> {
             }
             match self.newest().await {
                 Ok(newest) if self.catches_up_with(newest).await => return Passed::Version,
+                Err(Unknown::Refused) if refusals < REFUSALS => {
+                    refusals += 1;
+                    sleep(PAUSE).await;
+                }
                 // The watch may go on with what it has where a read is refused: that is older than leadership, and must not count.
-                Ok(_) | Err(Unknown::Absent) => {
+                Ok(_) | Err(Unknown::Refused) => {
                     self.orders.give(Order::Read(self.since));
                     while !self.is_read() && self.stats.absence().is_none() {
                         sleep(LOOK_EVERY).await;
@@ -242,7 +251,7 @@ impl Barrier<'_> {
         let answer = Call::get(format!("{}?limit=1", self.path)).send(self.client, ANSWER_WITHIN).await;
         let answer = answer.map_err(|error| Unknown::Failed(error.to_string()))?;
         match answer.code {
-            403 | 404 if self.optional => Err(Unknown::Absent),
+            403 | 404 if self.optional => Err(Unknown::Refused),
             _ if !answer.is_success() => Err(Unknown::Failed(answer.message())),
             _ => read_newest(&answer.body).ok_or_else(|| Unknown::Failed("the answer is no list".to_owned())),
         }
@@ -402,7 +411,10 @@ mod tests {
                 stats.set_absence(Some(Absence::Forbidden));
             };
             let passed = pass_kind(&server, &stats, &orders, None, true);
-            assert_eq!((tokio::join!(passed, withdrawn).0, server.requests().len()), (Passed::Absent, 1));
+            assert_eq!(
+                (tokio::join!(passed, withdrawn).0, server.requests().len()),
+                (Passed::Absent, 1 + REFUSALS as usize)
+            );
         }
         // Or while it is read anew.
         let (stats, orders, server) = (warm("40"), Orders::default(), server(0).await);

@@ -1,4 +1,4 @@
-# Draws the tables of docs/benchmarks.md: bars by contestant or workload, as SVG. Called by hack/pictures.sh with -v picture=NAME.
+# Draws the tables of docs/benchmarks.md: bars by contestant or workload, and curves, as SVG. Called by hack/pictures.sh with -v picture=NAME.
 #
 # A table is found by the heading above it and the words in its first row, so that a new measurement is a new picture.
 
@@ -82,7 +82,8 @@ function add_panel(title, column,  i) {
     cell[panel_count, panel_rows[panel_count]] = number(table[i, column])
   }
 }
-# A panel for each table of the section Curves: the first row has the sizes, each other row is a line. Both axes are logarithmic.
+# A panel for each table of the section Curves: the first row has the sizes, each other row is a line. Both axes are logarithmic, so that all
+# numbers of a table must be above 0, and of one unit.
 function curves(  p, i, j, x, y, low, high, path, class) {
   width = 250; height = 150
   begin(40 + 3 * (width + 60), 60 + int((curve_count + 2) / 3) * (height + 110), "How costs grow")
@@ -92,6 +93,7 @@ function curves(  p, i, j, x, y, low, high, path, class) {
     left = 60 + ((p - 1) % 3) * (width + 60); top = 100 + int((p - 1) / 3) * (height + 110)
     low = high = value_at[p, 1, 1]
     for (i = 1; i <= lines_of[p]; i++) for (j = 1; j <= points_of[p]; j++) {
+      if (value_at[p, i, j] <= 0) exit 1
       if (value_at[p, i, j] < low) low = value_at[p, i, j]
       if (value_at[p, i, j] > high) high = value_at[p, i, j]
     }

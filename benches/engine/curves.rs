@@ -5,7 +5,7 @@ use crate::place::place_all;
 use crate::profiles::{Run, presets};
 use crate::report::{Row, Times, line};
 use crate::scale_workloads::sizes;
-use crate::waiting::{FULL, Waiting, cpu, decode_pending};
+use crate::waiting::{FULL, Waiting, cpu, decode_pending, namespace_comes};
 use crate::workloads::{PLAIN, Workload, spread_pod};
 use crate::{Prepared, decode, manifests, memory};
 
@@ -67,16 +67,13 @@ fn shapes(name: &'static str) {
 const CHANGES: usize = 9;
 
 fn waiting(name: &'static str) {
-    let full = Prepared::of(&FULL);
-    let Prepared { mut cluster, profile, .. } = full;
+    let Prepared { mut cluster, profile, .. } = Prepared::of(&FULL);
     for count in [100, 1_000, 10_000, 100_000] {
         let prepared =
             Prepared { cluster, pods: decode_pending(&cpu(count)), changed: Vec::new(), profile: profile.clone() };
         let (mut waiting, first) = Waiting::of(&prepared);
-        let namespace = |i: usize| decode([manifests::team_namespace(&format!("late-{i}"))].into_iter()).others;
-        let change =
-            |i: usize| waiting.after(|ledger| namespace(i).into_iter().for_each(|object| object.apply(ledger)));
-        let changes = Times::of((0..CHANGES).map(change).collect());
+        let changes = (0..CHANGES).map(|i| waiting.after(|ledger| namespace_comes(i, ledger)));
+        let changes = Times::of(changes.collect());
         let looks = Times::of((0..CHANGES).map(|_| waiting.look()).collect());
         let [change, look] = [changes, looks].map(|times| times.percentile(50));
         line(

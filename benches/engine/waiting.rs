@@ -125,7 +125,6 @@ fn changes(name: &str, pods: Vec<PodSpec>) {
         one_pod(with_name(manifest, &format!("stranger-{i}")))
     };
     let init = |i: usize| prepared.cluster.pods[i].uid.clone();
-    let namespace = |i: usize| decode([manifests::team_namespace(&format!("late-{i}"))].into_iter()).others;
     let kinds: [(&str, Change<'_>); 6] = [
         ("a pod of others is bound", &|i, ledger| ledger.apply_pod(stranger(i))),
         ("a pod is bound and its kubelet says so", &|i, ledger| {
@@ -133,7 +132,7 @@ fn changes(name: &str, pods: Vec<PodSpec>) {
         }),
         ("a small pod ends, and leaves room for none", &|i, ledger| ledger.delete_pod(&init(5_000 + i))),
         ("a node joins that is too small", &|i, ledger| ledger.apply_node(&small_node(i))),
-        ("a namespace comes", &|i, ledger| namespace(i).into_iter().for_each(|object| object.apply(ledger))),
+        ("a namespace comes", &|i, ledger| namespace_comes(i, ledger)),
         ("a large pod ends, and leaves room for three", &|i, ledger| ledger.delete_pod(&init(100 + i))),
     ];
     for (kind, change) in kinds {
@@ -151,6 +150,14 @@ fn changes(name: &str, pods: Vec<PodSpec>) {
 
 pub(crate) fn decode_pending(pods: &[PodSpec]) -> Vec<Pod> {
     decode(pods.iter().enumerate().map(|(i, pod)| pod.manifest(i, None))).pods
+}
+
+/// A change that concerns no pod which waits.
+pub(crate) fn namespace_comes(i: usize, ledger: &mut Ledger) {
+    let namespace = decode([manifests::team_namespace(&format!("late-{i}"))].into_iter()).others;
+    for object in namespace {
+        object.apply(ledger);
+    }
 }
 
 fn one_pod(manifest: Value) -> Pod {

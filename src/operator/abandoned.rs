@@ -1,9 +1,9 @@
 //! What was to end and is still there: nominations of ours, for which room is kept, and claims that we made for extended resources, which
 //! hold devices.
 //!
-//! Of pods that no profile serves: whoever gives a name up ends the nominations of its pods. This finds what that missed: a profile that was deleted, or gave up a
-//! name, while nobody led; a request that failed at every try; a nomination that was written after all. A nomination that another scheduler
-//! made stays.
+//! Of pods that no profile serves: whoever gives a name up ends the nominations of its pods. This finds what that missed: a profile that
+//! was deleted, or gave up a name, while nobody led; a request that failed at every try; a nomination that was written after all. A
+//! nomination that another scheduler made stays.
 //!
 //! A claim is left where its pod's profile goes while the claim is written, or after that and before the pod is bound; or where a process
 //! ended before it had deleted the claim, and its successor does not serve the pod. A claim that another scheduler made stays.

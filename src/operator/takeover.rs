@@ -42,9 +42,9 @@ pub(super) async fn pass_barrier(cx: &Context, watches: &[Arc<Fed>], since: Inst
     );
 }
 
-/// What this leader had seen of each kind, all of its own binds, evictions and writes of claims and volumes included: `pods=1234,nodes=1200`. Without a
-/// kind of which that is not certain. `None` if the watch has not shown the last of the binds in time, or if it never passed the barrier: it
-/// may have seen less than the leader before it. Call it when nothing is under way any more.
+/// What this leader had seen of each kind, all of its own binds, evictions and writes of claims and volumes included:
+/// `pods=1234,nodes=1200`. Without a kind of which that is not certain. `None` if the watch has not shown the last of the binds in time, or
+/// if it never passed the barrier: it may have seen less than the leader before it. Call it when nothing is under way any more.
 pub(super) async fn last_seen(cx: &Context) -> Option<String> {
     if !cx.gate.is_open() {
         return None;

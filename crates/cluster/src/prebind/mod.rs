@@ -43,7 +43,7 @@ use crate::queue::{Job, Writer};
 use crate::recheck::Recheck;
 use crate::send::Answer;
 use crate::transport::Transport;
-use crate::watch::{PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES};
+use crate::watch::{PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, RESOURCE_CLAIMS};
 use crate::write::{Counters, Failure, GivenUp, Known, Link, Meaning, OwnWrites, Patience, PodRead, Progress, results};
 use berth_core::io::{AttemptId, ClaimsFailure, ClaimsOutcome, Input, VolumesOutcome};
 use berth_core::model::{Pod, Str};
@@ -195,7 +195,7 @@ impl PreBinder {
         [
             (PERSISTENT_VOLUMES, volumes),
             (PERSISTENT_VOLUME_CLAIMS, claims),
-            ("resourceclaims", resource_claims),
+            (RESOURCE_CLAIMS, resource_claims),
             ("resourceclaims/status", claim_status),
             ("pods/status", nominations),
         ]

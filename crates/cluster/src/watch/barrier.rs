@@ -176,21 +176,24 @@ impl Barrier<'_> {
             if self.is_read() {
                 return Passed::Read;
             }
-            if self.stats.absence().is_some() {
+            if self.is_found_absent() {
                 return Passed::Absent;
             }
-            if self.stats.whole_read_began().is_none() {
+            let is_absent = self.stats.absence().is_some();
+            if !is_absent && self.stats.whole_read_began().is_none() {
                 // The first read is under way.
                 sleep(LOOK_EVERY).await;
                 continue;
             }
-            if let Some(version) = last_seen.take()
+            if let Some(version) = last_seen.take().filter(|_| !is_absent)
                 && self.reaches(version, SEEN_WITHIN).await
             {
                 return Passed::LastSeen;
             }
             match self.newest().await {
-                Ok(newest) if self.catches_up_with(newest).await => return Passed::Version,
+                // The watch found that out up to some minutes before leadership.
+                Err(Unknown::Refused) if is_absent => return Passed::Absent,
+                Ok(newest) if !is_absent && self.catches_up_with(newest).await => return Passed::Version,
                 Err(Unknown::Refused) if refusals < REFUSALS => {
                     refusals += 1;
                     sleep(PAUSE).await;
@@ -198,7 +201,7 @@ impl Barrier<'_> {
                 // The watch may go on with what it has where a read is refused: that is older than leadership, and must not count.
                 Ok(_) | Err(Unknown::Refused) => {
                     self.orders.give(Order::Read(self.since));
-                    while !self.is_read() && self.stats.absence().is_none() {
+                    while !self.is_read() && !self.is_found_absent() {
                         sleep(LOOK_EVERY).await;
                     }
                 }
@@ -218,6 +221,10 @@ impl Barrier<'_> {
 
     fn is_read(&self) -> bool {
         self.stats.whole_read_began().is_some_and(|began| began >= self.since)
+    }
+
+    fn is_found_absent(&self) -> bool {
+        self.stats.found_absent().is_some_and(|began| began >= self.since)
     }
 
     /// Whether the watch comes to where the consistent read was, without a whole read.
@@ -408,7 +415,7 @@ mod tests {
             let mut given = orders.subscribe();
             let withdrawn = async {
                 assert!(matches!(orders.next(&mut given).await, Order::Read(_)));
-                stats.set_absence(Some(Absence::Forbidden));
+                stats.set_absence(Some((Absence::Forbidden, Instant::now())));
             };
             let passed = pass_kind(&server, &stats, &orders, None, true);
             assert_eq!(
@@ -421,10 +428,25 @@ mod tests {
         let mut given = orders.subscribe();
         let withdrawn = async {
             assert!(matches!(orders.next(&mut given).await, Order::Read(_)));
-            stats.set_absence(Some(Absence::Forbidden));
+            stats.set_absence(Some((Absence::Forbidden, Instant::now())));
         };
         let passed = pass_kind(&server, &stats, &orders, None, true);
         assert_eq!(tokio::join!(passed, withdrawn).0, Passed::Absent);
+    }
+
+    /// The right to list it was given back meanwhile, and a watch that is refused looks again only minutes later.
+    #[tokio::test]
+    async fn an_absence_that_was_found_before_leadership_is_asked_about() {
+        let (stats, orders, server) = (WatchStats::default(), Orders::default(), server(0).await);
+        stats.set_absence(Some((Absence::Forbidden, Instant::now())));
+        let mut given = orders.subscribe();
+        let read = async {
+            assert!(matches!(orders.next(&mut given).await, Order::Read(_)));
+            stats.set_absence(None);
+            stats.whole_read(Some(Instant::now()));
+        };
+        let passed = pass_kind(&server, &stats, &orders, None, true);
+        assert_eq!(tokio::join!(passed, read).0, Passed::Read);
     }
 
     #[tokio::test]

@@ -154,7 +154,8 @@ impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
 
     /// Takes the kind as empty and waits until it is worth asking again.
     async fn do_without(&mut self, absence: Absence, error: &CallError) {
-        if self.stats.set_absence(Some(absence)) {
+        let began = self.began.take().unwrap_or_else(Instant::now);
+        if self.stats.set_absence(Some((absence, began))) {
             tracing::warn!(resource = W::RESOURCE, %error, "kind not there, taken as empty");
         }
         self.send(WatchEvent::Synced, None);

@@ -23,7 +23,8 @@ pub struct WatchStats {
     /// When the whole read under way began.
     reading: watch::Sender<Option<Instant>>,
     wanted: AtomicU64,
-    absence: Mutex<Option<Absence>>,
+    /// And when the read began that found it.
+    absence: Mutex<Option<(Absence, Instant)>>,
     errors: Mutex<WatchErrors>,
     shown: Shown,
 }
@@ -130,7 +131,12 @@ impl WatchStats {
 
     /// Why there is nothing of an optional kind; `None` while it is there.
     pub fn absence(&self) -> Option<Absence> {
-        *lock(&self.absence)
+        lock(&self.absence).map(|(absence, _)| absence)
+    }
+
+    /// When the last read began that found nothing of the kind; `None` while it is there.
+    pub(super) fn found_absent(&self) -> Option<Instant> {
+        lock(&self.absence).map(|(_, began)| began)
     }
 
     /// What the watch has shown, object by object.
@@ -148,8 +154,9 @@ impl WatchStats {
     }
 
     /// Notes whether the kind is there; `true` if that is news.
-    pub(super) fn set_absence(&self, absence: Option<Absence>) -> bool {
-        std::mem::replace(&mut *lock(&self.absence), absence) != absence
+    pub(super) fn set_absence(&self, found: Option<(Absence, Instant)>) -> bool {
+        let before = std::mem::replace(&mut *lock(&self.absence), found);
+        before.map(|(absence, _)| absence) != found.map(|(absence, _)| absence)
     }
 
     pub(super) fn bad_object(&self) {

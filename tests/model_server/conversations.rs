@@ -116,6 +116,7 @@ pub(crate) const ALL: &[(&str, Hold)] = &[
     }),
     // The Lease.
     ("a lease", |t| { lease(t, "me"); let p = leases(t, "/l"); t.get(&p); }),
+    ("a lease that nobody holds", |t| { post_lease(t, json!({"leaseDurationSeconds": 15})); let v = t.version("l"); renew(t, "me", json!(v)); }),
     ("a lease that is there", |t| { lease(t, "me"); lease(t, "you"); }),
     ("a lease that is not there", |t| { let p = leases(t, "/l"); t.get(&p); }),
     ("a lease renewed", |t| { lease(t, "me"); let v = t.version("l"); renew(t, "me", json!(v)); }),
@@ -345,8 +346,11 @@ fn leases(t: &Talk<'_>, rest: &str) -> String {
 }
 
 fn lease(t: &mut Talk<'_>, holder: &str) {
+    post_lease(t, json!({"holderIdentity": holder, "leaseDurationSeconds": 15}));
+}
+
+fn post_lease(t: &mut Talk<'_>, spec: Value) {
     let path = leases(t, "");
-    let spec = json!({"holderIdentity": holder, "leaseDurationSeconds": 15});
     t.post(
         &path,
         json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"}, "spec": spec}),

@@ -65,7 +65,7 @@ impl Inner {
         }
     }
 
-    /// Who holds the Lease. While there is none, or its holder was taken out, whoever held it last goes on; nobody else may.
+    /// Who holds the Lease. While there is none, or nobody holds it, whoever held it last goes on; nobody else may.
     pub(crate) fn lease_changed(&mut self) {
         let Some(lease) = self.store.get(Of::Leases, &key("kube-system", LEASE_NAME)) else {
             self.trace.note(&["no lease"], &[], format_args!("lease: deleted"));
@@ -74,7 +74,7 @@ impl Inner {
         let holder = lease.text("/spec/holderIdentity").to_owned();
         let duration = lease.value.pointer("/spec/leaseDurationSeconds").and_then(Value::as_u64);
         if holder.is_empty() && duration != Some(GIVEN_BACK) {
-            self.trace.note(&["lease cleared"], &[], format_args!("lease: its holder was taken out"));
+            self.trace.note(&["lease cleared"], &[], format_args!("lease: nobody holds it"));
             return;
         }
         let leader = self.operators.iter().position(|operator| operator.holder == holder);

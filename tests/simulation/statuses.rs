@@ -95,7 +95,9 @@ impl Rules {
         let is_status = place.of == Of::Profiles && place.subresource == "status";
         if place.of == Of::Leases {
             let body = asked.json();
-            if text(&body, "/metadata/name") == LEASE_NAME && text(&body, "/spec/holderIdentity").is_empty() {
+            // Who makes one that nobody holds has given nothing back.
+            let is_given_back = asked.method == "PUT" && text(&body, "/spec/holderIdentity").is_empty();
+            if text(&body, "/metadata/name") == LEASE_NAME && is_given_back {
                 self.statuses.gave_back.insert(operator);
             }
         }

@@ -22,7 +22,7 @@ const DURATION_S: i64 = 15;
 pub(crate) enum Leader {
     /// There is no Lease: no operator has ever led here.
     Never,
-    /// The last leader gave it back, and nobody took it.
+    /// The last leader gave it back, or it was deleted, and nobody took it.
     Nobody,
     /// The last leader has not renewed it for so many seconds, which is too long.
     Silent { holder: String, seconds: i64 },

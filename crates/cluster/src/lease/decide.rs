@@ -4,11 +4,14 @@ use crate::limits::{LANDS_WITHIN, REQUEST_LIMIT};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How often to look for a Lease that is missing: at a first start another replica is making it just now.
+/// How often to look for a Lease that is missing: at a first start another replica is making it just now, and who leads makes it again.
 const LOOK_FOR_MISSING: Duration = Duration::from_millis(250);
 
 /// The duration in a Lease that a process gives back: whoever sees it takes it at once.
 pub(super) const GIVEN_BACK: Duration = Duration::from_secs(1);
+
+/// The longest duration that a Lease may have.
+pub(super) const LONGEST: Duration = Duration::from_hours(1);
 
 /// client-go's jitter of the retry period, which must leave a renewal its time before the deadline.
 const JITTER: f64 = 1.2;
@@ -63,7 +66,7 @@ impl Timing {
         if retry < Duration::from_millis(100) {
             return Err(TimingError::NoRetry(retry));
         }
-        if duration.subsec_nanos() != 0 || duration > Duration::from_hours(1) {
+        if duration.subsec_nanos() != 0 || duration > LONGEST {
             return Err(TimingError::NotWhole(duration));
         }
         if renew_deadline <= retry.mul_f64(JITTER) {
@@ -128,6 +131,12 @@ pub struct Record {
 }
 
 impl Record {
+    /// One that nobody holds lasts as long as the one that was deleted before it, which another who made it did not see.
+    fn unheld_for(self, gone: Option<Duration>) -> Self {
+        let duration = if self.is_cleared() { self.duration.max(gone.unwrap_or_default()) } else { self.duration };
+        Self { duration, ..self }
+    }
+
     /// Whether somebody took its holder out of it: its duration says that nobody gave it back, and whoever held it goes on until it notices.
     fn is_cleared(&self) -> bool {
         self.holder == Holder::Nobody && self.duration != GIVEN_BACK
@@ -145,8 +154,8 @@ pub struct Observed {
     pub holder_since: Instant,
     /// Whether the present holder renewed while this process looked on.
     pub renewed: bool,
-    /// What there was last, if there is no Lease any more.
-    pub gone: Option<Record>,
+    /// The duration of the Lease that there was last, if there is none any more.
+    pub gone: Option<Duration>,
     /// Whether it is known that there never was a Lease: nobody has led yet.
     pub is_first: bool,
 }
@@ -156,8 +165,8 @@ impl Observed {
         Self { record, since: now, holder_since: now, renewed: false, gone: None, is_first: false }
     }
 
-    /// An unchanged record keeps its age. So does its absence, but not for one who `was_away` meanwhile: somebody may have made the Lease, led,
-    /// and lost it again.
+    /// An unchanged record keeps its age. So does its absence, but for one who `was_away` meanwhile it begins anew, and that one is not the first any
+    /// more: somebody may have made the Lease, led, and lost it again.
     #[must_use]
     pub fn next(self, record: Option<Record>, now: Instant, was_away: bool) -> Self {
         match (&self.record, &record) {
@@ -165,16 +174,15 @@ impl Observed {
             (Some(old), Some(new)) if old.holder == new.holder => Self { record, since: now, renewed: true, ..self },
             (None, None) if was_away => Self { since: now, is_first: false, ..self },
             (None, None) => self,
-            (_, None) => Self { gone: self.record, ..Self::first(None, now) },
-            (_, Some(_)) => Self::first(record, now),
+            (_, None) => Self { gone: self.record.map(|record| record.duration), ..Self::first(None, now) },
+            (_, Some(_)) => Self::first(record.map(|record| record.unheld_for(self.gone)), now),
         }
     }
 
-    /// Until when a Lease that is not there counts as held: it was deleted, and whoever held it may have renewed it right before. `None` if
-    /// nobody can have held one.
-    fn held_until_though_gone(&self, timing: &Timing) -> Option<Instant> {
-        let longest = self.gone.as_ref().map_or(Duration::ZERO, |record| record.duration).max(timing.duration);
-        (!self.is_first).then_some(self.since + longest)
+    /// How long the Lease that we make with nobody as holder must stand before anybody takes it: who held the one before it may have renewed that
+    /// right before it was deleted.
+    pub(super) fn unheld_for(&self, timing: &Timing) -> Duration {
+        self.gone.unwrap_or_default().max(timing.duration)
     }
 
     /// The identity of another installation that has renewed for longer than one lease duration while we looked on: it lives.
@@ -187,8 +195,11 @@ impl Observed {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// There is no Lease, and nobody may lead without one any more: create it with us as holder.
+    /// There is no Lease, and we lead or nobody ever did: create it with us as holder.
     Create,
+    /// There is no Lease, and somebody may lead without one: create it with nobody as holder. Who leads takes it, and everybody else only after its
+    /// duration.
+    CreateUnheld,
     /// It is free or expired, or a write of ours took it and the answer was lost, or we lead and were taken out of it: replace it with us as
     /// holder.
     Acquire,
@@ -214,16 +225,22 @@ pub fn decide(seen: &Observed, leading_since_renewal: Option<Instant>, now: Inst
             Some(_) => Decision::Renew,
         };
     }
-    let (free, held_until, pause) = match &seen.record {
-        None => (Decision::Create, seen.held_until_though_gone(timing), timing.retry.min(LOOK_FOR_MISSING)),
+    let held_until = match &seen.record {
+        None if seen.is_first => return Decision::Create,
+        // How long it has been missing proves nothing: it may have been made and deleted again between two looks.
+        None => {
+            let due = seen.since + timing.retry;
+            let pause = LOOK_FOR_MISSING.min(due.saturating_duration_since(now));
+            return if pause.is_zero() { Decision::CreateUnheld } else { Decision::Wait(pause) };
+        }
         Some(record) if record.is_cleared() || matches!(record.holder, Holder::Other(_)) => {
-            (Decision::Acquire, Some(seen.since + record.duration), timing.retry)
+            seen.since + record.duration
         }
         Some(_) => return Decision::Acquire,
     };
-    match held_until.filter(|until| *until > now) {
-        Some(until) => Decision::Wait(pause.min(until - now)),
-        None => free,
+    match held_until.saturating_duration_since(now) {
+        Duration::ZERO => Decision::Acquire,
+        left => Decision::Wait(timing.retry.min(left)),
     }
 }
 
@@ -253,7 +270,8 @@ mod tests {
         let free = cleared.clone().map(|record| Record { duration: secs(1), ..record });
         let rows = [
             ("no lease", None, None, 0, Decision::Wait(LOOK_FOR_MISSING)),
-            ("no lease for as long as whoever held one may go on", None, None, 15, Decision::Create),
+            ("no lease when who leads would have made it again", None, None, 2, Decision::CreateUnheld),
+            ("no lease for however long", None, None, 600, Decision::CreateUnheld),
             ("released", free.clone(), None, 0, Decision::Acquire),
             ("cleared by hand, just seen: its holder goes on", cleared.clone(), None, 0, Decision::Wait(secs(2))),
             ("cleared by hand, nearly over", cleared.clone(), None, 14, Decision::Wait(secs(1))),
@@ -291,22 +309,32 @@ mod tests {
         assert_eq!(decide(&seen, None, start + secs(29), &timing), Decision::Acquire);
     }
 
+    /// Somebody may have made it, have led and have lost it between two looks.
     #[tokio::test]
-    async fn a_lease_that_was_deleted_counts_as_held_for_its_duration_from_then_on() {
+    async fn a_lease_that_is_missing_is_never_taken_but_by_the_first() {
         let (start, timing) = (Instant::now(), Timing::default());
         let longer = Record { duration: secs(20), ..record("other", "1") };
-        for (last, until) in [(record("other", "1"), 34), (longer, 39), (record("", "1"), 34), (record("me", "1"), 34)]
-        {
-            let seen = Observed::first(Some(last), start).next(None, start + secs(19), false).next(
-                None,
-                start + secs(25),
-                false,
-            );
-            assert_eq!(decide(&seen, None, start + secs(19), &timing), Decision::Wait(LOOK_FOR_MISSING));
-            assert_eq!(decide(&seen, None, start + secs(until - 1), &timing), Decision::Wait(LOOK_FOR_MISSING));
-            assert_eq!(decide(&seen, None, start + secs(until), &timing), Decision::Create);
-            let again = seen.next(Some(record("other", "2")), start + secs(33), false);
-            assert_eq!(decide(&again, None, start + secs(34), &timing), Decision::Wait(secs(2)), "it was made again");
+        let mut last = [record("other", "1"), longer, record("", "1"), record("me", "1")].map(Some).to_vec();
+        last.push(None);
+        for (last, unheld_for) in last.into_iter().zip([15, 20, 15, 15, 15]) {
+            let seen = Observed::first(last, start).next(None, start, false).next(None, start + secs(1), false);
+            assert_eq!(decide(&seen, None, start + secs(1), &timing), Decision::Wait(LOOK_FOR_MISSING));
+            for after in [2, 15, 600] {
+                assert_eq!(
+                    decide(&seen, None, start + secs(after), &timing),
+                    Decision::CreateUnheld,
+                    "after {after} s"
+                );
+            }
+            assert_eq!(seen.unheld_for(&timing), secs(unheld_for), "{:?}", seen.gone);
+            let unheld = Record { duration: secs(unheld_for), ..record("", "2") };
+            let by_one_who_did_not_know = Record { duration: secs(15), ..unheld.clone() };
+            let others = seen.clone().next(Some(by_one_who_did_not_know), start + secs(3), false);
+            assert_eq!(others.record.map(|record| record.duration), Some(secs(unheld_for)));
+            let made = seen.next(Some(unheld), start + secs(3), false);
+            let until = 3 + unheld_for;
+            assert_eq!(decide(&made, None, start + secs(until - 1), &timing), Decision::Wait(secs(1)));
+            assert_eq!(decide(&made, None, start + secs(until), &timing), Decision::Acquire);
         }
         let first = Observed { is_first: true, ..Observed::first(None, start) };
         assert_eq!(decide(&first, None, start, &timing), Decision::Create, "there was none to be deleted");
@@ -314,19 +342,15 @@ mod tests {
         assert_eq!(decide(&seen, None, start, &timing), Decision::Wait(LOOK_FOR_MISSING), "there was one since");
     }
 
-    /// Somebody may have made the Lease meanwhile, and have led up to a moment ago.
     #[tokio::test]
-    async fn who_was_away_while_there_was_no_lease_waits_anew() {
-        let (start, timing, secs) = (Instant::now(), Timing::default(), Duration::from_secs);
-        let gone = Observed::first(Some(record("other", "1")), start).next(None, start, false);
+    async fn who_was_away_before_it_made_the_first_lease_is_not_the_first() {
+        let (start, timing) = (Instant::now(), Timing::default());
         let first = Observed { is_first: true, ..Observed::first(None, start) };
-        for seen in [gone, first] {
-            let looked_on = seen.clone().next(None, start + secs(30), false);
-            assert_eq!(decide(&looked_on, None, start + secs(30), &timing), Decision::Create);
-            let away = seen.next(None, start + secs(30), true);
-            assert!(matches!(decide(&away, None, start + secs(44), &timing), Decision::Wait(_)));
-            assert_eq!(decide(&away, None, start + secs(45), &timing), Decision::Create);
-        }
+        let looked_on = first.clone().next(None, start + secs(30), false);
+        assert_eq!(decide(&looked_on, None, start + secs(30), &timing), Decision::Create);
+        let away = first.next(None, start + secs(30), true);
+        assert!(matches!(decide(&away, None, start + secs(30), &timing), Decision::Wait(_)));
+        assert_eq!(decide(&away, None, start + secs(32), &timing), Decision::CreateUnheld);
     }
 
     #[tokio::test]

@@ -1,10 +1,11 @@
-//! What is read from a Lease object beside the fields that every Lease has, and the mark beside it.
+//! What is read from a Lease object beside the fields that every Lease has; the Lease that nobody holds, and the mark beside it.
 
-use super::MARK_NAME;
-use k8s_openapi::api::coordination::v1::Lease;
+use super::{LEASE_NAME, MARK_NAME};
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use kube::api::ObjectMeta;
+use std::time::Duration;
 
-/// The annotation that names the installation of the Lease's holder: its replicas share it, two installations do not.
+/// The annotation that names the installation of the Lease's holder, or of who made it with none: its replicas share it, two installations do not.
 pub(super) const INSTALLATION: &str = "scheduling.berth.dev/installation";
 
 /// The annotation in which a leader that ends in order says how much of the cluster it had seen.
@@ -21,6 +22,18 @@ pub(super) fn mark() -> Lease {
     Lease { metadata, spec: None }
 }
 
+/// A Lease that nobody holds, and that nobody may take for `duration` but who leads.
+pub(super) fn unheld(duration: Duration, installation: &str) -> Lease {
+    let annotations = Some([(INSTALLATION.to_owned(), installation.to_owned())].into());
+    let metadata = ObjectMeta { name: Some(LEASE_NAME.to_owned()), annotations, ..ObjectMeta::default() };
+    let spec = LeaseSpec { lease_duration_seconds: Some(whole_seconds(duration)), ..LeaseSpec::default() };
+    Lease { metadata, spec: Some(spec) }
+}
+
+pub(super) fn whole_seconds(duration: Duration) -> i32 {
+    i32::try_from(duration.as_secs().max(1)).unwrap_or(i32::MAX)
+}
+
 /// What the last leader left when it released this Lease. It names the time of the release: an older version, which leaves
 /// annotations alone, may have held the Lease since.
 pub(super) fn last_seen_of(lease: &Lease) -> Option<String> {
@@ -29,7 +42,7 @@ pub(super) fn last_seen_of(lease: &Lease) -> Option<String> {
     (is_free && at.parse().ok() == renew_time_of(lease)).then(|| last_seen.to_owned())
 }
 
-/// The installation whose process holds the Lease, or held it last; `None` if an older version wrote it.
+/// The installation whose process holds the Lease, or held or made it last; `None` if an older version wrote it.
 pub fn installation_of(lease: &Lease) -> Option<&str> {
     annotation(lease, INSTALLATION)
 }

@@ -1,16 +1,21 @@
 //! Reads and writes the Lease as [`decide`] says, and moves the gate.
 
 mod handle;
+mod state;
 
 pub use handle::LeaseHandle;
+pub use state::LeaseState;
 
-use super::decide::{Decision, GIVEN_BACK, Holder, Observed, Record, Timing, decide};
+use super::decide::{Decision, GIVEN_BACK, Holder, LONGEST, Observed, Record, Timing, decide};
 use super::follow::{Follow, Seen};
 use super::identity::Identity;
-use super::object::{INSTALLATION, LAST_SEEN, installation_of, last_seen_of, mark, renew_time_of};
+use super::object::{
+    INSTALLATION, LAST_SEEN, installation_of, last_seen_of, mark, renew_time_of, unheld, whole_seconds,
+};
 use super::{Gate, LEASE_NAME, MARK_NAME};
 use crate::client::{Fault, LeaseLink};
 use crate::lock;
+use crate::paced::Paced;
 use crate::send::version_number;
 use handle::Handover;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
@@ -37,38 +42,7 @@ const UNREAD_FOR: u32 = 2;
 /// Longest wait for the release, however long a retry period is: the process ends, and a successor can wait.
 const RELEASE_WITHIN: Duration = Duration::from_secs(2);
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LeaseState {
-    /// The Lease has not been read yet; with what went wrong last, `None` before the first try.
-    Starting {
-        fault: Option<Fault>,
-    },
-    /// Another replica of our installation holds it; that process may be dead.
-    Standby {
-        holder: String,
-    },
-    /// A process of another installation holds it; it may be dead.
-    Waiting {
-        holder: String,
-    },
-    /// Another installation holds it and has renewed it for longer than one lease duration: it is alive.
-    AnotherInstallation {
-        holder: String,
-    },
-    /// It could not be read for longer than it lasts: who holds it is not known.
-    Unread {
-        fault: Fault,
-    },
-    /// There is none, though there was one, or somebody took its holder out of it: whoever held it may still lead.
-    Deleted,
-    Leading,
-    /// We led and do not any more; the caller exits. Final.
-    Lost {
-        reason: String,
-    },
-    /// Released on request. Final.
-    Released,
-}
+static UNMARKED: Paced = Paced::new();
 
 #[derive(Debug, Clone)]
 pub struct LeaseOptions {
@@ -161,7 +135,7 @@ struct Elector {
     failures: u32,
     /// When a turn came to its end last.
     answered: Instant,
-    /// Whether it is known that the mark is there, or cannot be made.
+    /// Whether it is known that the mark is there.
     is_marked: bool,
     follow: Follow,
     handover: Handover,
@@ -362,8 +336,11 @@ impl Elector {
             self.see(read, asked);
             self.count_late_renewal();
         }
-        if !self.is_marked && self.renewed.is_none() {
-            self.mark().await;
+        if !self.is_marked {
+            let marked = self.mark().await;
+            if self.renewed.is_none() {
+                marked?;
+            }
         }
         let now = Instant::now();
         let seen = self.seen.clone().unwrap_or_else(|| Observed::first(None, now));
@@ -371,9 +348,9 @@ impl Elector {
         match &decision {
             Decision::Lost => {}
             // One that was missing a moment ago is being made: at a first start, or again by who leads.
-            Decision::Wait(_)
-                if seen.record.is_none() && now.duration_since(seen.since) < self.options.timing.retry => {}
-            Decision::Wait(_) => self.set_state(waiting(&seen)),
+            Decision::Wait(_) if seen.record.is_none() => {}
+            Decision::Wait(_) => self.set_state(LeaseState::while_waiting(&seen)),
+            Decision::CreateUnheld => self.create_unheld(&seen).await?,
             Decision::Create | Decision::Acquire | Decision::Renew => self.take(&decision, now).await?,
         }
         Ok(decision)
@@ -391,28 +368,36 @@ impl Elector {
         self.within("update", self.api.replace(LEASE_NAME, &PostParams::default(), lease)).await
     }
 
-    /// Makes the mark that nobody takes away again: every process makes sure of it before it leads. Whoever makes it, and finds no Lease, knows
-    /// that there never was one.
-    async fn mark(&mut self) {
-        let mark = self.within("create", self.api.create(&PostParams::default(), &mark())).await;
-        self.is_marked = match mark {
-            Ok(_) => {
-                if let Some(seen) = self.seen.as_mut().filter(|seen| seen.record.is_none() && seen.gone.is_none()) {
-                    seen.is_first = true;
-                }
-                true
-            }
-            Err(Fault::Conflict { .. }) => true,
-            Err(fault) => {
-                let is_refused = fault.is_forbidden();
-                if is_refused {
-                    tracing::warn!(lease = MARK_NAME, %fault, "not marked that somebody leads");
-                } else {
-                    tracing::debug!(lease = MARK_NAME, %fault, "not marked that somebody leads");
-                }
-                is_refused
+    /// Makes it, unless there is one of its name: then `None`.
+    async fn create_if_missing(&self, lease: &Lease) -> Result<Option<Lease>, Fault> {
+        let create = async {
+            match self.api.create(&PostParams::default(), lease).await {
+                Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(None),
+                made => made.map(Some),
             }
         };
+        self.within("create", create).await
+    }
+
+    /// Makes the mark that nobody takes away again: no process leads before it knows that the mark is there, but where it may not be made. Whoever
+    /// makes it, and finds no Lease, knows that there never was one.
+    async fn mark(&mut self) -> Result<(), Fault> {
+        match self.create_if_missing(&mark()).await {
+            Ok(made) => {
+                self.is_marked = true;
+                if let Some(seen) = self.seen.as_mut().filter(|seen| seen.record.is_none() && seen.gone.is_none()) {
+                    seen.is_first = made.is_some();
+                }
+                Ok(())
+            }
+            Err(fault) if fault.is_forbidden() => {
+                if let Some(left_out) = UNMARKED.line() {
+                    tracing::warn!(lease = MARK_NAME, %fault, left_out, "not marked that somebody leads");
+                }
+                Ok(())
+            }
+            Err(fault) => Err(fault),
+        }
     }
 
     /// Takes in the Lease as it is at some moment since it was `asked` for.
@@ -432,7 +417,9 @@ impl Elector {
         let lease = self.next_object(decision);
         let last_seen = self.object.as_ref().and_then(last_seen_of);
         let write = renew_time_of(&lease).map(|time| (time, sent));
-        self.written.extend(write);
+        // The first of all, if it is made late, may be made after another has led.
+        let is_first = self.renewed.is_none() && *decision == Decision::Create;
+        self.written.extend(write.filter(|_| !is_first));
         if self.written.len() > UNANSWERED {
             self.written.remove(0);
         }
@@ -451,6 +438,19 @@ impl Elector {
         }
         self.lead_since(sent);
         self.set_state(LeaseState::Leading);
+        Ok(())
+    }
+
+    /// Makes a Lease that nobody holds, where one was deleted. Who leads, or another that waits, may be faster.
+    async fn create_unheld(&mut self, seen: &Observed) -> Result<(), Fault> {
+        let asked = Instant::now();
+        let lease = unheld(seen.unheld_for(&self.options.timing), &self.options.installation);
+        let there = match self.create_if_missing(&lease).await? {
+            None => self.read().await?,
+            made => made,
+        };
+        self.see(there, asked);
+        self.set_state(LeaseState::Deleted);
         Ok(())
     }
 
@@ -525,8 +525,9 @@ impl Elector {
     fn record_of(&self, lease: &Lease) -> Record {
         let timing = &self.options.timing;
         let spec = lease.spec.clone().unwrap_or_default();
-        let seconds = spec.lease_duration_seconds.and_then(|s| u64::try_from(s).ok()).filter(|s| *s > 0);
-        let mut duration = seconds.map_or(timing.duration, Duration::from_secs);
+        let seconds = spec.lease_duration_seconds.and_then(|s| u64::try_from(s).ok());
+        let said = seconds.map(Duration::from_secs).filter(|said| !said.is_zero() && *said <= LONGEST);
+        let mut duration = said.unwrap_or(timing.duration);
         let holder = spec.holder_identity.unwrap_or_default();
         // An installation of a version that did not say which it is.
         let is_sibling =
@@ -560,23 +561,7 @@ impl Elector {
     }
 }
 
-/// What it means that we wait.
-fn waiting(seen: &Observed) -> LeaseState {
-    let record = seen.record.as_ref();
-    let Some(Holder::Other(holder)) = record.map(|record| &record.holder) else { return LeaseState::Deleted };
-    let holder = holder.clone();
-    if record.is_some_and(|record| record.is_ours) {
-        return LeaseState::Standby { holder };
-    }
-    match seen.other_installation() {
-        Some(_) => LeaseState::AnotherInstallation { holder },
-        None => LeaseState::Waiting { holder },
-    }
-}
-
-fn whole_seconds(duration: Duration) -> i32 {
-    i32::try_from(duration.as_secs().max(1)).unwrap_or(i32::MAX)
-}
-
+#[cfg(test)]
+mod deleted_tests;
 #[cfg(test)]
 mod tests;

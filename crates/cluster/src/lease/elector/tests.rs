@@ -7,11 +7,19 @@ use std::sync::{Arc, Mutex};
 
 /// A Lease with compare-and-swap, as the API server keeps it, and a switch for its writes.
 #[derive(Default)]
-struct Kept {
-    lease: Option<Value>,
+pub(super) struct Kept {
+    pub(super) lease: Option<Value>,
     version: u64,
-    marked: bool,
+    pub(super) marked: bool,
+    /// What the making of the mark is answered with instead.
+    pub(super) unmarkable: Option<u16>,
+    /// The next write is carried out, and its answer is lost.
+    pub(super) loses_answer: bool,
     failing: bool,
+}
+
+fn exists() -> Reply {
+    Reply::json(409, json!({"kind": "Status", "status": "Failure", "reason": "AlreadyExists", "code": 409}))
 }
 
 impl Kept {
@@ -21,17 +29,23 @@ impl Kept {
         }
         let current = self.lease.as_ref().map(|l| l["metadata"]["resourceVersion"].clone());
         if asked.body["metadata"]["name"] == MARK_NAME {
+            if let Some(code) = self.unmarkable {
+                return Reply::status(code, "not marked");
+            }
             let was_marked = std::mem::replace(&mut self.marked, true);
-            return if was_marked { Reply::status(409, "exists") } else { Reply::json(201, asked.body.clone()) };
+            return if was_marked { exists() } else { Reply::json(201, asked.body.clone()) };
         }
         match asked.method.as_str() {
             "GET" => self.lease.clone().map_or(Reply::status(404, "no lease"), |l| Reply::json(200, l)),
-            "POST" if current.is_some() => Reply::status(409, "exists"),
+            "POST" if current.is_some() => exists(),
             "PUT" if current.as_ref() != Some(&asked.body["metadata"]["resourceVersion"]) => {
                 Reply::status(409, "modified")
             }
             _ => {
                 self.put(asked.body.clone());
+                if std::mem::take(&mut self.loses_answer) {
+                    return Reply::status(500, "lost");
+                }
                 Reply::json(200, self.lease.clone().unwrap())
             }
         }
@@ -49,7 +63,7 @@ impl Kept {
         Some(Reply::json(200, json!({"type": "MODIFIED", "object": lease})))
     }
 
-    fn held_by(&mut self, holder: &str) {
+    pub(super) fn held_by(&mut self, holder: &str) {
         self.put(json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": LEASE_NAME},
             "spec": {"holderIdentity": holder, "leaseDurationSeconds": 1, "leaseTransitions": 4}}));
     }
@@ -60,26 +74,28 @@ impl Kept {
         self.put(lease);
     }
 
-    fn lasts(&mut self, seconds: u32) {
+    pub(super) fn lasts(&mut self, seconds: u32) {
         let mut lease = self.lease.clone().unwrap();
         lease["spec"]["leaseDurationSeconds"] = json!(seconds);
         self.put(lease);
     }
 
-    fn spec(&self, field: &str) -> Value {
+    pub(super) fn spec(&self, field: &str) -> Value {
         self.lease.as_ref().unwrap()["spec"][field].clone()
     }
 }
 
 const POD_UID: &str = "0a0b0c0d-0000-4000-8000-000000000001";
 
-async fn rig() -> (Scripted, Arc<Mutex<Kept>>) {
+pub(super) async fn rig() -> (Scripted, Arc<Mutex<Kept>>) {
     let kept = Arc::new(Mutex::new(Kept::default()));
     (Scripted::start(lease_server(&kept)).await, kept)
 }
 
 /// Answers with what is kept.
-fn lease_server(kept: &Arc<Mutex<Kept>>) -> impl Fn(Asked) -> BoxFuture<'static, Reply> + Send + Sync + 'static {
+pub(super) fn lease_server(
+    kept: &Arc<Mutex<Kept>>,
+) -> impl Fn(Asked) -> BoxFuture<'static, Reply> + Send + Sync + 'static {
     let shared = kept.clone();
     move |asked| {
         let shared = shared.clone();
@@ -100,7 +116,7 @@ fn lease_server(kept: &Arc<Mutex<Kept>>) -> impl Fn(Asked) -> BoxFuture<'static,
     }
 }
 
-fn timing() -> Timing {
+pub(super) fn timing() -> Timing {
     Timing {
         duration: Duration::from_secs(1),
         renew_deadline: Duration::from_millis(700),
@@ -111,16 +127,16 @@ fn timing() -> Timing {
     }
 }
 
-fn options(me: &str, timing: Timing) -> LeaseOptions {
+pub(super) fn options(me: &str, timing: Timing) -> LeaseOptions {
     let installation = "berth-system/berth".to_owned();
     LeaseOptions { namespace: "kube-system".into(), identity: Identity::new(me, POD_UID), installation, timing }
 }
 
-fn start(server: &Scripted, me: &str, gate: &Gate) -> LeaseHandle {
+pub(super) fn start(server: &Scripted, me: &str, gate: &Gate) -> LeaseHandle {
     elect(server.config(), options(me, timing()), gate.clone())
 }
 
-async fn reaches(handle: &LeaseHandle, what: &str, want: impl Fn(&LeaseState) -> bool) -> LeaseState {
+pub(super) async fn reaches(handle: &LeaseHandle, what: &str, want: impl Fn(&LeaseState) -> bool) -> LeaseState {
     let mut state = handle.state();
     let found = tokio::time::timeout(Duration::from_secs(20), state.wait_for(|s| want(s))).await;
     found.unwrap_or_else(|_| panic!("never: {what}")).unwrap().clone()
@@ -156,90 +172,6 @@ async fn a_release_without_an_answer_is_not_awaited_for_a_whole_retry_period() {
     let handle = elect(server.config(), options("berth-0", seldom), Gate::new());
     reaches(&handle, "leading", |s| *s == LeaseState::Leading).await;
     tokio::time::timeout(Duration::from_secs(20), handle.release()).await.expect("it is given up");
-}
-
-#[tokio::test]
-async fn who_finds_no_lease_leads_at_once_only_if_there_never_was_one() {
-    let (server, kept) = rig().await;
-    let first = start(&server, "berth-0", &Gate::new());
-    reaches(&first, "leading", |s| *s == LeaseState::Leading).await;
-    let made = server.requests().into_iter().filter(|asked| asked.method == "POST");
-    let made: Vec<_> = made.map(|asked| asked.body["metadata"]["name"].clone()).collect();
-    assert_eq!(made, [MARK_NAME, LEASE_NAME], "whoever starts from now on finds the mark");
-    drop(first);
-
-    // It was deleted before this process looked: the one that held it may go on.
-    let (server, began) = (Scripted::start(lease_server(&kept)).await, Instant::now());
-    kept.lock().unwrap().lease = None;
-    let later = start(&server, "berth-1", &Gate::new());
-    reaches(&later, "it waits", |s| *s == LeaseState::Deleted).await;
-    reaches(&later, "leading", |s| *s == LeaseState::Leading).await;
-    assert!(began.elapsed() >= timing().duration, "{:?}", began.elapsed());
-}
-
-#[tokio::test]
-async fn a_standby_does_not_take_a_lease_that_was_deleted_while_its_holder_may_go_on() {
-    let (server, kept) = rig().await;
-    kept.lock().unwrap().held_by("other");
-    let handle = start(&server, "berth-0", &Gate::new());
-    reaches(&handle, "waiting", |s| matches!(s, LeaseState::Waiting { .. })).await;
-    let began = Instant::now();
-    kept.lock().unwrap().lease = None;
-    reaches(&handle, "it waits on", |s| *s == LeaseState::Deleted).await;
-    // Its holder makes it again.
-    kept.lock().unwrap().held_by("other");
-    reaches(&handle, "waiting again", |s| matches!(s, LeaseState::Waiting { .. })).await;
-    kept.lock().unwrap().lease = None;
-    reaches(&handle, "leading", |s| *s == LeaseState::Leading).await;
-    assert!(began.elapsed() >= timing().duration, "{:?}", began.elapsed());
-}
-
-#[tokio::test]
-async fn a_leader_whose_lease_is_gone_makes_it_again_and_one_whose_lease_was_taken_stops_without_a_pause() {
-    let ((server, kept), gate) = (rig().await, Gate::new());
-    gate.admit();
-    let (sender, state) = watch::channel(LeaseState::Starting { fault: None });
-    let own = options("berth-0", timing());
-    let mut elector = Elector::new(server.client(), own, gate.clone(), sender, Handover::default());
-    assert_eq!(elector.turn().await, Some(timing().retry));
-    assert!(gate.is_open());
-
-    kept.lock().unwrap().lease = None;
-    assert_eq!(elector.turn().await, Some(Duration::ZERO), "it looks at once");
-    assert!(!gate.is_open() && gate.leads(), "another may have made it by now");
-    assert_eq!(elector.turn().await, Some(timing().retry));
-    assert!(gate.is_open() && *state.borrow() == LeaseState::Leading);
-
-    kept.lock().unwrap().lease = None;
-    kept.lock().unwrap().held_by("other");
-    assert_eq!(elector.turn().await, Some(Duration::ZERO));
-    assert!(!gate.is_open());
-    assert_eq!(elector.turn().await, None);
-    assert!(matches!(&*state.borrow(), LeaseState::Lost { reason } if reason.contains("other")));
-}
-
-#[tokio::test]
-async fn a_leader_who_was_taken_out_of_the_lease_takes_it_back_and_nobody_else_takes_it_meanwhile() {
-    let ((server, kept), gate) = (rig().await, Gate::new());
-    gate.admit();
-    // Longer than what a process writes that gives the Lease back.
-    let longer = Timing { duration: Duration::from_secs(2), ..timing() };
-    let elector = |name: &str, gate: &Gate| {
-        let (sender, state) = watch::channel(LeaseState::Starting { fault: None });
-        (Elector::new(server.client(), options(name, longer), gate.clone(), sender, Handover::default()), state)
-    };
-    let ((mut leader, leads), (mut other, waits)) = (elector("berth-0", &gate), elector("berth-1", &Gate::new()));
-    assert_eq!(leader.turn().await, Some(longer.retry));
-
-    kept.lock().unwrap().held_by("");
-    kept.lock().unwrap().lasts(2);
-    assert_eq!(other.turn().await, Some(longer.retry));
-    assert_eq!(*waits.borrow(), LeaseState::Deleted, "its holder goes on");
-    assert_eq!(leader.turn().await, Some(Duration::ZERO), "it looks at once");
-    assert!(!gate.is_open() && gate.leads(), "another may have taken it by now");
-    assert_eq!(leader.turn().await, Some(longer.retry));
-    assert!(gate.is_open() && *leads.borrow() == LeaseState::Leading);
-    assert!(kept.lock().unwrap().spec("holderIdentity").as_str().unwrap().starts_with("berth-0_"));
 }
 
 /// Its credentials may be gone: it must not be taken for one that could lead.

@@ -164,7 +164,9 @@ struct Newest {
 /// Why a consistent read showed nothing.
 enum Unknown {
     /// The cluster may do without the kind: the watch has to find out.
-    Refused,
+    Refused {
+        code: u16,
+    },
     Failed(String),
 }
 
@@ -191,15 +193,15 @@ impl Barrier<'_> {
                 return Passed::LastSeen;
             }
             match self.newest().await {
-                // The watch found that out up to some minutes before leadership.
-                Err(Unknown::Refused) if is_absent => return Passed::Absent,
+                // The watch found that out up to some minutes before leadership, and it is so still.
+                Err(Unknown::Refused { code: 404 }) if is_absent => return Passed::Absent,
                 Ok(newest) if !is_absent && self.catches_up_with(newest).await => return Passed::Version,
-                Err(Unknown::Refused) if refusals < REFUSALS => {
+                Err(Unknown::Refused { .. }) if refusals < REFUSALS => {
                     refusals += 1;
                     sleep(PAUSE).await;
                 }
                 // The watch may go on with what it has where a read is refused: that is older than leadership, and must not count.
-                Ok(_) | Err(Unknown::Refused) => {
+                Ok(_) | Err(Unknown::Refused { .. }) => {
                     self.orders.give(Order::Read(self.since));
                     while !self.is_read() && !self.is_found_absent() {
                         sleep(LOOK_EVERY).await;
@@ -258,7 +260,7 @@ impl Barrier<'_> {
         let answer = Call::get(format!("{}?limit=1", self.path)).send(self.client, ANSWER_WITHIN).await;
         let answer = answer.map_err(|error| Unknown::Failed(error.to_string()))?;
         match answer.code {
-            403 | 404 if self.optional => Err(Unknown::Refused),
+            code @ (403 | 404) if self.optional => Err(Unknown::Refused { code }),
             _ if !answer.is_success() => Err(Unknown::Failed(answer.message())),
             _ => read_newest(&answer.body).ok_or_else(|| Unknown::Failed("the answer is no list".to_owned())),
         }
@@ -437,7 +439,8 @@ mod tests {
     /// The right to list it was given back meanwhile, and a watch that is refused looks again only minutes later.
     #[tokio::test]
     async fn an_absence_that_was_found_before_leadership_is_asked_about() {
-        let (stats, orders, server) = (WatchStats::default(), Orders::default(), server(0).await);
+        // What it had shown before that is nothing to go by.
+        let (stats, orders) = (warm("50"), Orders::default());
         stats.set_absence(Some((Absence::Forbidden, Instant::now())));
         let mut given = orders.subscribe();
         let read = async {
@@ -445,8 +448,15 @@ mod tests {
             stats.set_absence(None);
             stats.whole_read(Some(Instant::now()));
         };
-        let passed = pass_kind(&server, &stats, &orders, None, true);
+        let here = server(0).await;
+        let passed = pass_kind(&here, &stats, &orders, Some(40), true);
         assert_eq!(tokio::join!(passed, read).0, Passed::Read);
+
+        stats.set_absence(Some((Absence::NotServed, Instant::now())));
+        stats.whole_read(None);
+        let gone = Scripted::start(|_| async { Reply::status(404, "not here") }).await;
+        assert_eq!(pass_kind(&gone, &stats, &orders, None, true).await, Passed::Absent);
+        assert_eq!(gone.requests().len(), 1, "a kind that is not served is asked about once");
     }
 
     #[tokio::test]

@@ -130,7 +130,7 @@ impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
         match outcome {
             Ok(()) if progress || reading => self.failures = 0,
             Ok(()) => self.wait().await,
-            Err(error) if let Some(absence) = error.absence().filter(|_| W::OPTIONAL && reading) => {
+            Err(error) if let Some(absence) = error.absence().filter(|_| W::OPTIONAL && self.version.is_none()) => {
                 self.failures = 0;
                 self.do_without(absence, &error).await;
             }

@@ -23,7 +23,7 @@ pub struct WatchStats {
     /// When the whole read under way began.
     reading: watch::Sender<Option<Instant>>,
     wanted: AtomicU64,
-    /// And when the read began that found it.
+    /// Why the kind is absent, and when the read began that found it.
     absence: Mutex<Option<(Absence, Instant)>>,
     errors: Mutex<WatchErrors>,
     shown: Shown,

@@ -2,7 +2,7 @@
 
 use super::WriteResult;
 use crate::send::Call;
-use crate::write::{Link, Meaning, OwnWrites, Patience, Progress, status_uri};
+use crate::write::{Link, Meaning, OwnWrites, Patience, PodNow, Progress, status_uri};
 use berth_core::model::Pod;
 use serde_json::json;
 
@@ -29,7 +29,10 @@ pub(crate) async fn end_nomination(
     loop {
         match tries.next(&call).await {
             Ok(Ok(answer)) => {
-                own.answered(&pod.uid, &answer, None, false);
+                // The patch names no version, so the pod may be bound by now. Then no other write is to be made at the version of the answer.
+                if PodNow::written(&answer).is_some_and(|now| now.waits()) {
+                    own.answered(&pod.uid, &answer, None, false);
+                }
                 return WriteResult::Written;
             }
             Ok(Err(error)) if error.code == Some(409) => {}

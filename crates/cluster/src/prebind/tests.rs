@@ -323,6 +323,30 @@ async fn a_nomination_is_taken_back_if_it_is_still_ours() {
     }
 }
 
+/// A refusal of a pod that another scheduler has bound would be written at the version that the answer has.
+#[tokio::test]
+async fn the_end_of_a_nomination_tells_no_version_of_a_pod_that_waits_no_more() {
+    let late = [
+        ("p1", json!({}), "9"),
+        ("p2", json!({"spec": {"nodeName": "n2"}}), "5"),
+        ("p3", json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}), "5"),
+    ];
+    let objects = late.clone();
+    let bench = Bench::start(move |asked| {
+        let (name, mut object, _) = objects[asked.number].clone();
+        object["metadata"]["uid"] = json!(format!("uid-{name}"));
+        object["metadata"]["resourceVersion"] = json!("9");
+        async move { Reply::json(200, object) }
+    })
+    .await;
+    for (number, (name, _, version)) in late.into_iter().enumerate() {
+        let reported = Pod { nominated_node: Some("n1".into()), resource_version: "5".into(), ..pod("ns", name) };
+        bench.pre_binder.end_reported_nomination(Arc::new(reported.clone()));
+        until("ended", || bench.nominations() == number as u64 + 1).await;
+        assert_eq!(&*bench.own.known(&reported).version, version, "{name}");
+    }
+}
+
 /// The end comes late: meanwhile an attempt may have nominated the pod anew.
 #[tokio::test]
 async fn of_a_reported_nomination_the_end_ends_no_later_one() {

@@ -22,9 +22,7 @@ pub use meaning::WriteError;
 pub(crate) use meaning::meaning;
 pub(crate) use own::Known;
 pub use own::OwnWrites;
-#[cfg(test)]
-pub(crate) use pod::PodNow;
-pub(crate) use pod::{PodRead, pod_path, read_pod, status_uri};
+pub(crate) use pod::{PodNow, PodRead, pod_path, read_pod, status_uri};
 pub(crate) use pool::{Jobs, Pool, wait_until};
 pub(crate) use turns::{Limits, Slot, Tenant, Turns};
 

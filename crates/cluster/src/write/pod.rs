@@ -35,10 +35,28 @@ pub(crate) struct PodNow {
 }
 
 impl PodNow {
+    fn of(object: &Value) -> Self {
+        Self {
+            node: text(object, "/spec/nodeName").map(Str::from),
+            terminating: text(object, "/metadata/deletionTimestamp").is_some(),
+            resource_version: text(object, "/metadata/resourceVersion").unwrap_or_default().into(),
+            nominated: text(object, "/status/nominatedNodeName").map(Str::from),
+        }
+    }
+
+    /// The pod as a write has left it: what the answer shows.
+    pub(crate) fn written(answer: &Answer) -> Option<Self> {
+        serde_json::from_slice(&answer.body).ok().as_ref().map(Self::of)
+    }
+
     /// Whether it still waits to be scheduled, and can be written to as it was read.
     pub(crate) fn waits(&self) -> bool {
         self.node.is_none() && !self.terminating && !self.resource_version.is_empty()
     }
+}
+
+fn text<'a>(object: &'a Value, at: &str) -> Option<&'a str> {
+    object.pointer(at).and_then(Value::as_str).filter(|text| !text.is_empty())
 }
 
 /// Reads a pod that a write was meant for.
@@ -57,16 +75,10 @@ fn pod_read(result: Result<Answer, NoAnswer>, key: &PodKey, uid: &Str) -> PodRea
         Ok(object) => object,
         Err(error) => return PodRead::Unread(format!("pod {key}: {error}")),
     };
-    let text = |at| object.pointer(at).and_then(Value::as_str).filter(|text| !text.is_empty());
-    match text("/metadata/uid") {
+    match text(&object, "/metadata/uid") {
         None => PodRead::Unread(format!("pod {key}: an object without a uid")),
         Some(read) if read != &**uid => PodRead::Deleted,
-        Some(_) => PodRead::There(PodNow {
-            node: text("/spec/nodeName").map(Str::from),
-            terminating: text("/metadata/deletionTimestamp").is_some(),
-            resource_version: text("/metadata/resourceVersion").unwrap_or_default().into(),
-            nominated: text("/status/nominatedNodeName").map(Str::from),
-        }),
+        Some(_) => PodRead::There(PodNow::of(&object)),
     }
 }
 

@@ -460,6 +460,7 @@ mod tests {
             resource_version,
             has_finalizer,
             allocation: None,
+            judged: None,
             needed: true,
             creates: None,
         };

@@ -46,10 +46,15 @@ pub(crate) fn compile(pattern: &str) -> Result<Regex, Wrong> {
     let built = RegexBuilder::new(&translated).size_limit(MAX_SIZE).dfa_size_limit(MAX_SIZE).build();
     built.map_err(|error| match error {
         regex::Error::CompiledTooBig(_) => Wrong::Unsupported,
-        other => {
-            Wrong::Invalid(format!("error parsing regexp: {}", other.to_string().lines().last().unwrap_or_default()))
-        }
+        // Go takes a thousand levels, this library a quarter of that, and the error has no other mark.
+        regex::Error::Syntax(text) if last_line(&text).contains("maximum number of nested") => Wrong::Unsupported,
+        other => Wrong::Invalid(format!("error parsing regexp: {}", last_line(&other.to_string()))),
     })
+}
+
+/// The lines before it repeat the pattern.
+fn last_line(text: &str) -> &str {
+    text.lines().last().unwrap_or_default()
 }
 
 fn compile_late(meter: &mut Meter<'_>, pattern: &str) -> Result<Regex, EvalError> {
@@ -116,5 +121,18 @@ impl Function {
                 Ok(Value::list(regex.find_iter(text).take(limit).map(|found| copy(found.as_str())).collect()))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_nested_too_deeply_for_us_is_not_called_wrong() {
+        let nested = |levels: usize| format!("{}a{}", "(".repeat(levels), ")".repeat(levels));
+        assert!(compile(&nested(100)).unwrap().is_match("a"));
+        assert!(matches!(compile(&nested(300)), Err(Wrong::Unsupported)));
+        assert!(matches!(compile("("), Err(Wrong::Invalid(_))));
     }
 }

@@ -105,7 +105,7 @@ impl<'a> Claim<'a> {
         }
         let is_ours = match (&status.allocation, &self.write.allocation) {
             (Some(there), Some(ours)) => there.is(ours),
-            (Some(_), None) => true,
+            (Some(there), None) => self.write.judged.as_ref().is_some_and(|judged| there.is(&judged.result)),
             (None, _) => false,
         };
         let is_reserved = status.reserved_for.iter().any(|user| user.uid == self.pod.uid);

@@ -4,7 +4,7 @@ use super::tests::{Bench, WORKER, quick};
 use super::*;
 use crate::scripted::{Asked, Reply, Scripted, open, open_gate, pod, until};
 use berth_core::io::{IdleClaim, WrittenClaim};
-use berth_core::model::{ClaimKey, ClaimWrite};
+use berth_core::model::{ClaimAllocation, ClaimKey, ClaimWrite};
 use berth_devices::model::{AllocationResult, DeviceResult};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -36,6 +36,7 @@ pub(super) fn allocate() -> ClaimWrite {
         resource_version: "9".into(),
         has_finalizer: true,
         allocation: Some(Arc::new(AllocationResult { results, ..AllocationResult::default() })),
+        judged: None,
         needed: true,
         creates: None,
     }
@@ -43,7 +44,13 @@ pub(super) fn allocate() -> ClaimWrite {
 
 /// Reserves one that is allocated.
 pub(super) fn reserve() -> ClaimWrite {
-    ClaimWrite { allocation: None, ..allocate() }
+    let ClaimWrite { allocation, .. } = allocate();
+    let result = AllocationResult::clone(&allocation.unwrap());
+    ClaimWrite {
+        allocation: None,
+        judged: Some(Arc::new(ClaimAllocation { result, allocated_unix_us: None })),
+        ..allocate()
+    }
 }
 
 fn result(device: &str, share: Option<&str>) -> Value {
@@ -270,8 +277,11 @@ async fn a_claim_that_cannot_be_had_any_more_is_a_failure_that_says_why() {
         (allocate(), allocated(std::slice::from_ref(&a)), lost("allocated elsewhere")),
         (allocate(), allocated(&[a.clone(), result("c", Some("share"))]), lost("allocated elsewhere")),
         (allocate(), allocated(&[a.clone(), result("b", Some("other"))]), lost("allocated elsewhere")),
-        (allocate(), allocated(&[a, result("b", None)]), lost("allocated elsewhere")),
+        (allocate(), allocated(&[a.clone(), result("b", None)]), lost("allocated elsewhere")),
         (allocate(), allocated(&[]), lost("allocated elsewhere")),
+        // It was deallocated and allocated anew: the pod may not be able to use that on its node.
+        (reserve(), allocated(&[]), lost("allocated elsewhere")),
+        (reserve(), allocated(&[result("c", None), b]), lost("allocated elsewhere")),
     ];
     for (write, object, (code, message)) in table {
         let found = if object.is_string() { 404 } else { 200 };

@@ -57,6 +57,7 @@ fn make() -> ClaimWrite {
         resource_version: "0".into(),
         has_finalizer: false,
         allocation: Some(Arc::new(AllocationResult { results: vec![result], ..AllocationResult::default() })),
+        judged: None,
         needed: true,
         creates: Some(Arc::new(ExtendedClaim { spec, mappings: vec![mapping] })),
     }

@@ -126,10 +126,20 @@ pub struct ClaimWrite {
     pub has_finalizer: bool,
     /// What the claim gets; `None` where it is allocated, and the pod is only added to those that it is reserved for.
     pub allocation: Option<Arc<AllocationResult>>,
+    /// What it had when it was judged: with other devices the pod may not be able to use it on its node.
+    pub judged: Option<Arc<ClaimAllocation>>,
     /// Whether there is anything to write: the claim may be reserved for the pod already.
     pub needed: bool,
     /// What the claim is made from, if there is none yet: then its name is chosen, and its uid unknown.
     pub creates: Option<Arc<ExtendedClaim>>,
+}
+
+impl ClaimWrite {
+    /// The devices that the claim has once it is written.
+    pub fn devices(&self) -> Option<&AllocationResult> {
+        let judged = self.judged.as_ref().map(|judged| &judged.result);
+        self.allocation.as_deref().or(judged)
+    }
 }
 
 /// The claim that is made for a pod's extended resources where devices provide them. It depends on the node: what device plugins

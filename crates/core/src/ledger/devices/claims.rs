@@ -296,7 +296,7 @@ impl ClaimsNow<'_> {
     fn wrote(
         &mut self,
         written: &WrittenClaim,
-        allocation: Option<&Arc<AllocationResult>>,
+        allocation: Option<&AllocationResult>,
         (pod, reads): (&Str, u64),
     ) -> bool {
         let is_new = |claim: &&mut Claim| claim.is_being_made() && claim.seen.uid != written.uid;
@@ -316,7 +316,7 @@ impl ClaimsNow<'_> {
             // The watch was faster.
             return true;
         }
-        let now = claim.now().once_written(allocation.map(AsRef::as_ref), pod);
+        let now = claim.now().once_written(allocation, pod);
         let now = ResourceClaim { resource_version: written.resource_version.clone(), ..now };
         claim.written = Some(Arc::new(now));
         true
@@ -397,6 +397,7 @@ impl Ledger {
                 resource_version: claim.resource_version.clone(),
                 has_finalizer: claim.has_finalizer,
                 allocation: allocation.clone(),
+                judged: claim.allocation.clone(),
                 needed: allocation.is_some()
                     || !claim.is_reserved_for(&pod.uid)
                     || self.devices.is_giving_back(&pod.uid, key, uid),
@@ -426,7 +427,7 @@ impl Ledger {
             };
             let (written, reads) = (outcome.written.iter().find(is_it), self.devices.reads);
             self.change_claim(&write.key, |claims| match written {
-                Some(written) => claims.wrote(written, write.allocation.as_ref(), (uid, reads)),
+                Some(written) => claims.wrote(written, write.devices(), (uid, reads)),
                 None => claims.end(write, uid),
             });
         }
@@ -517,6 +518,7 @@ fn made_for(pod: &Pod, ExtendedPlan { claim, allocation }: &ExtendedPlan, versio
         resource_version: "0".into(),
         has_finalizer: false,
         allocation: Some(allocation.clone()),
+        judged: None,
         needed: true,
         creates: Some(claim.clone()),
     }

@@ -57,6 +57,21 @@ fn claims_are_ahead_of_the_watch_until_it_shows_what_was_written() {
     assert!(!is_ahead(&ledger));
 }
 
+/// The claim may have been deallocated and allocated anew, with these devices, which the watch has yet to show.
+#[test]
+fn a_reservation_that_is_written_says_that_the_claim_has_the_devices_that_were_judged() {
+    let (mut ledger, pod) = start();
+    let has = allocated(claim("c", 1), "a", "0", &["q"]);
+    ledger.apply_resource_claim(has.clone());
+    let plan = ClaimPlan { claims: vec![(key("c"), "uid-c".into(), None)], extended: None };
+    let writes = ledger.assume_claims(&plan, &pod);
+    assert_eq!((&writes[0].allocation, &writes[0].judged), (&None, &has.allocation));
+    ledger.apply_resource_claim(ResourceClaim { resource_version: "6".into(), ..claim("c", 1) });
+    assert!(!is_taken(&ledger));
+    ledger.claims_written(&pod.uid, &writes, &written("8"));
+    assert!(is_taken(&ledger));
+}
+
 #[test]
 fn a_device_is_taken_from_the_commit_on_until_evidence_says_otherwise() {
     let (mut ledger, pod) = start();

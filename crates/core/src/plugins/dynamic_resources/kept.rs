@@ -122,8 +122,8 @@ impl AskedClaim {
 #[derive(Debug, Clone)]
 pub(crate) struct Found {
     pub(super) verdict: Verdict,
-    /// Bit by bit, the claims of the pod that are allocated for other nodes; those beyond the 64th are left out.
-    pub(super) unavailable: u64,
+    /// Bit by bit, the claims of the pod that are allocated for other nodes.
+    pub(super) unavailable: u128,
     /// The score before it is normalised.
     pub(super) raw_score: i64,
     /// What ends the attempt, in upstream's words.

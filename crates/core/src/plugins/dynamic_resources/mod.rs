@@ -69,7 +69,7 @@ pub(crate) struct State<'t> {
     extended: Option<Extended<'t>>,
     kept: &'t RefCell<Kept>,
     /// Bit by bit, the claims that were not available on some node.
-    unavailable: Cell<u64>,
+    unavailable: Cell<u128>,
     failure: OnceCell<Str>,
 }
 
@@ -173,7 +173,7 @@ impl<'t> State<'t> {
     }
 
     /// Bit by bit, the allocated claims that the node cannot use.
-    fn unavailable_on(&self, cx: PluginContext<'_>, node: NodeId) -> u64 {
+    fn unavailable_on(&self, cx: PluginContext<'_>, node: NodeId) -> u128 {
         let nodes = cx.ledger.nodes();
         let labels = LabelsOf(nodes.labels(node));
         let node = Node { name: nodes.name(node), labels: &labels };
@@ -181,8 +181,7 @@ impl<'t> State<'t> {
         let is_late = |claim: &ResourceClaim| cx.ledger.devices().is_late(&claim.key);
         let is_usable = |claim: &ResourceClaim| is_here(claim) && !readiness::has_failed(claim) && !is_late(claim);
         let unusable = self.claims.iter().enumerate().filter(|(_, claim)| !is_usable(claim));
-        // One bit for all that have none of their own.
-        unusable.fold(0, |bits, (index, _)| bits | 1 << index.min(63))
+        unusable.fold(0, |bits, (index, _)| bits | bit(index))
     }
 
     /// For the claims that are to be allocated, and last the one that is made for extended resources.
@@ -253,7 +252,7 @@ impl<'t> State<'t> {
             return Some(idle(claim));
         }
         let bits = self.unavailable.get();
-        let unavailable = self.claims.iter().enumerate().filter(|(index, _)| bits & 1 << (*index).min(63) != 0);
+        let unavailable = self.claims.iter().enumerate().filter(|(index, _)| bits & bit(*index) != 0);
         let mut of_pod = unavailable
             .filter(|(_, claim)| claim.allocation.is_some() && claim.reserved_for.iter().all(|uid| *uid == pod.uid));
         let (_, claim) = of_pod.next()?;
@@ -285,6 +284,12 @@ pub(crate) fn allocate(
 
 fn timed_out(cx: PluginContext<'_>, node: NodeId) -> Found {
     Found::failed(format!("node {}: timed out trying to allocate devices", cx.ledger.nodes().name(node)))
+}
+
+/// One for each claim of a pod.
+fn bit(claim: usize) -> u128 {
+    const { assert!(crate::limits::RESOURCE_CLAIMS_PER_POD <= u128::BITS as usize) }
+    1 << claim
 }
 
 fn idle(claim: &ResourceClaim) -> IdleClaim {

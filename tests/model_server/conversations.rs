@@ -3,7 +3,7 @@
 use super::talk::Talk;
 use serde_json::{Value, json};
 
-type Hold = fn(&mut Talk<'_>);
+pub(crate) type Hold = fn(&mut Talk<'_>);
 
 /// By name.
 #[rustfmt::skip] // One row per conversation: the table is read down, not across.
@@ -232,7 +232,7 @@ pub(crate) const ALL: &[(&str, Hold)] = &[
     ("a pod without a name", |t| { let p = t.path("pods"); t.post(&p, json!({"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": containers()})); }),
 ];
 
-const OTHER_UID: &str = "11111111-2222-4333-8444-555555555555";
+pub(crate) const OTHER_UID: &str = "11111111-2222-4333-8444-555555555555";
 
 const ALIVE: &str = "fieldSelector=status.phase%21%3DSucceeded,status.phase%21%3DFailed";
 
@@ -254,7 +254,7 @@ fn gated(t: &mut Talk<'_>, name: &str) {
     t.post(&path, json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}));
 }
 
-fn get_pod(t: &mut Talk<'_>, name: &str) {
+pub(crate) fn get_pod(t: &mut Talk<'_>, name: &str) {
     let path = t.path(&format!("pods/{name}"));
     t.get(&path);
 }

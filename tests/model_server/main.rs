@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr)]
 
+mod claims;
 mod conversations;
 #[path = "../simulation/model/mod.rs"]
 #[allow(dead_code, reason = "the worlds use the rest")]
@@ -9,15 +10,14 @@ mod model;
 mod talk;
 
 use berth_lab::{ControlPlane, Options};
-use conversations::ALL;
+use conversations::Hold;
 use std::fmt::Write;
 use talk::{Model, Real, Server, Talk};
 
 /// At least so many.
-const FEWEST: usize = 60;
+const FEWEST: usize = 130;
 
-fn told(server: &mut dyn Server, index: usize) -> Vec<String> {
-    let (_, hold) = ALL[index];
+fn told(server: &mut dyn Server, index: usize, hold: Hold) -> Vec<String> {
     let mut talk = Talk::new(server, &format!("talk-{index}"));
     hold(&mut talk);
     talk.told()
@@ -25,7 +25,8 @@ fn told(server: &mut dyn Server, index: usize) -> Vec<String> {
 
 #[test]
 fn the_model_answers_as_the_real_api_server_does() {
-    assert!(ALL.len() >= FEWEST, "{} conversations", ALL.len());
+    let all = [conversations::ALL, claims::ALL].concat();
+    assert!(all.len() >= FEWEST, "{} conversations", all.len());
     let plane = ControlPlane::start(&Options::default()).unwrap();
     let crd = berth_api::crd_json().unwrap();
     plane.api.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &crd).unwrap();
@@ -33,8 +34,8 @@ fn the_model_answers_as_the_real_api_server_does() {
     real.wait_for("/apis/scheduling.berth.dev/v1alpha1/schedulerprofiles");
     let mut model = Model::new();
     let mut differences = String::new();
-    for (index, (name, _)) in ALL.iter().enumerate() {
-        let (of_real, of_model) = (told(&mut real, index), told(&mut model, index));
+    for (index, (name, hold)) in all.into_iter().enumerate() {
+        let (of_real, of_model) = (told(&mut real, index, hold), told(&mut model, index, hold));
         if of_real != of_model {
             let _ = writeln!(differences, "{name}:");
             for step in 0..of_real.len().max(of_model.len()) {

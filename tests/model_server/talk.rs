@@ -326,6 +326,11 @@ impl<'a> Talk<'a> {
         let conditions: BTreeMap<&str, Value> = conditions
             .filter_map(|one| Some((one["type"].as_str()?, json!([one["status"], one["reason"], one["message"]]))))
             .collect();
+        // An admission plugin protects volumes, and a controller that no conversation needs takes that away.
+        let finalizers = meta["finalizers"].as_array().into_iter().flatten();
+        let finalizers: Vec<&Value> =
+            finalizers.filter(|one| one.as_str().is_none_or(|one| !one.starts_with("kubernetes.io/pv"))).collect();
+        let claim_uid = answer["spec"]["claimRef"]["uid"].as_str().unwrap_or_default().to_owned();
         json!({
             "name": meta["name"],
             "uid": self.name("uid", &text("uid")),
@@ -340,6 +345,13 @@ impl<'a> Talk<'a> {
             "observed": answer["status"]["observedGeneration"],
             "holder": answer["spec"]["holderIdentity"],
             "conditions": conditions,
+            "finalizers": finalizers,
+            "annotations": meta["annotations"],
+            "claimRef": [&answer["spec"]["claimRef"]["name"], &Value::from(self.name("uid", &claim_uid))],
+            "unschedulable": answer["spec"]["unschedulable"],
+            "devices": answer["status"]["allocation"]["devices"],
+            "reservedFor": answer["status"]["reservedFor"],
+            "extended": answer["status"]["extendedResourceClaimStatus"],
         })
     }
 }

@@ -4,7 +4,7 @@ use super::kinds::Of;
 use super::patch;
 use super::store::{Object, Store, key, stamp, text};
 use bytes::Bytes;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::fmt::Write;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -282,6 +282,7 @@ fn create(store: &mut Store, place: &Place, mut value: Value, now: Instant) -> A
     match place.of {
         Of::Pods => value["status"] = pending(&value),
         Of::Profiles => value["status"] = UNSEEN.clone(),
+        Of::Volumes | Of::Claims if value["status"].is_null() => value["status"] = json!({"phase": "Pending"}),
         _ => {}
     }
     object(201, &store.create(place.of, value, now))
@@ -336,10 +337,62 @@ fn write(store: &mut Store, place: &Place, there: &Object, mut value: Value, now
         }
     }
     value["metadata"]["resourceVersion"] = before["metadata"]["resourceVersion"].clone();
+    leave_out_what_is_empty(&mut value);
+    if let Some(why) = invalid_claim(before, &value).filter(|_| place.of == Of::DeviceClaims) {
+        return Answer::status(422, "Invalid", why);
+    }
     if value == *before {
         return object(200, there);
     }
+    let is_held = |of: &Value| of["metadata"]["finalizers"].is_array();
+    let is_over = before["metadata"]["deletionGracePeriodSeconds"].as_i64().is_none_or(|seconds| seconds == 0);
+    if !before["metadata"]["deletionTimestamp"].is_null() && is_over && is_held(before) && !is_held(&value) {
+        // The answer shows the object as it was changed, with the version that it had before.
+        store.delete(place.of, &place.key(), now);
+        return Answer::json(200, &value);
+    }
     object(200, &store.update(place.of, value, now))
+}
+
+/// Lists and maps that the API server keeps only if something is in them.
+fn leave_out_what_is_empty(value: &mut Value) {
+    let optional =
+        [("metadata", "annotations"), ("metadata", "finalizers"), ("status", "reservedFor"), ("status", "allocation")];
+    for (part, name) in optional {
+        let Some(part) = value.get_mut(part).and_then(Value::as_object_mut) else { continue };
+        let is_empty = match part.get(name) {
+            Some(Value::Array(list)) => list.is_empty(),
+            Some(Value::Object(map)) => map.is_empty(),
+            Some(Value::Null) => true,
+            _ => false,
+        };
+        if is_empty {
+            part.remove(name);
+        }
+    }
+    let is_empty = |status: &Value| status.is_null() || status.as_object().is_some_and(Map::is_empty);
+    if value.get("status").is_some_and(is_empty)
+        && let Some(object) = value.as_object_mut()
+    {
+        object.remove("status");
+    }
+}
+
+/// Why a ResourceClaim may not become this: `ValidateResourceClaimStatusUpdate` in `pkg/apis/resource/validation/validation.go`.
+fn invalid_claim(before: &Value, after: &Value) -> Option<&'static str> {
+    let allocation = |claim: &Value| claim["status"].get("allocation").cloned();
+    let users = |claim: &Value| claim["status"]["reservedFor"].as_array().cloned().unwrap_or_default();
+    let (was, is) = (allocation(before), allocation(after));
+    let is_terminating = !before["metadata"]["deletionTimestamp"].is_null();
+    if is.is_none() && !users(after).is_empty() {
+        return Some("status.reservedFor: Forbidden: may not be specified when `allocated` is not set");
+    }
+    if was.is_some() && is.is_some() && was != is {
+        return Some("status.allocation: Invalid value: field is immutable");
+    }
+    let is_new = |user: &Value| !users(before).contains(user);
+    (is_terminating && users(after).iter().any(is_new))
+        .then_some("status.reservedFor: Forbidden: no user may be added to a claim that is being deleted")
 }
 
 fn replace(store: &mut Store, place: &Place, value: Value, now: Instant) -> Answer {
@@ -471,11 +524,18 @@ fn delete(store: &mut Store, place: &Place, options: &Value, now: Instant) -> An
     let grace = options["gracePeriodSeconds"].as_i64();
     if place.of != Of::Pods {
         if there.value["metadata"]["finalizers"].as_array().is_some_and(|all| !all.is_empty()) {
+            if !there.text("/metadata/deletionTimestamp").is_empty() {
+                return object(200, &there);
+            }
             let mut value = there.value.clone();
             value["metadata"]["deletionTimestamp"] = stamp().into();
+            value["metadata"]["deletionGracePeriodSeconds"] = 0.into();
             return object(200, &store.update(place.of, value, now));
         }
-        store.delete(place.of, &place.key(), now);
+        let last = store.delete(place.of, &place.key(), now);
+        if let Some(last) = last.filter(|_| place.of == Of::DeviceClaims) {
+            return object(200, &last);
+        }
         return Answer::json(200, &json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}));
     }
     if grace == Some(0) || there.text("/spec/nodeName").is_empty() || !there.is_alive() {

@@ -38,6 +38,7 @@ pub(crate) fn strategic(into: &mut Value, patch: &Value) {
         let Some(entries) = patch[part][list].as_array().or_else(|| is_gone.then_some(const { &Vec::new() })) else {
             continue;
         };
+        let mut new = Vec::new();
         for entry in entries {
             let is_same = |one: &Value| by.map_or(one == entry, |by| one[by] == entry[by]);
             if entry["$patch"] == "delete" {
@@ -45,13 +46,14 @@ pub(crate) fn strategic(into: &mut Value, patch: &Value) {
             } else if let Some(one) = merged.iter_mut().find(|one| is_same(one)) {
                 merge(one, entry);
             } else {
-                merged.push(entry.clone());
+                new.push(entry.clone());
             }
         }
         if let Some(gone) = gone.as_ref().filter(|_| is_gone).and_then(Value::as_array) {
             merged.retain(|one| !gone.contains(one));
         }
-        into[part][list] = Value::Array(merged);
+        // What only the patch has comes first.
+        into[part][list] = new.into_iter().chain(merged).collect();
     }
 }
 

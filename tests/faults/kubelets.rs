@@ -9,6 +9,7 @@ use std::time::Duration;
 use berth_lab::{Api, ControlPlane, Patch, follow};
 use serde_json::{Value, json};
 
+use crate::load::LOADED;
 use crate::objects::{milli, milli_of, pod_path};
 
 /// One agent for all nodes and one namespace. It admits pods in the order of the watch, as each kubelet does.
@@ -20,6 +21,8 @@ pub(super) struct Kubelets {
 #[derive(Default)]
 struct Shared {
     refused: AtomicUsize,
+    /// Those of them that Berth had bound.
+    ours: AtomicUsize,
     stop: AtomicBool,
 }
 
@@ -48,11 +51,11 @@ impl Kubelets {
         Self { shared, thread }
     }
 
-    /// Ends them; how many pods they refused.
-    pub(super) fn stop(self) -> usize {
+    /// Ends them; how many pods they refused, and how many of these Berth had bound.
+    pub(super) fn stop(self) -> (usize, usize) {
         self.shared.stop.store(true, Ordering::Relaxed);
         self.thread.join().unwrap();
-        self.shared.refused.load(Ordering::Relaxed)
+        (self.shared.refused.load(Ordering::Relaxed), self.shared.ours.load(Ordering::Relaxed))
     }
 }
 
@@ -74,6 +77,8 @@ fn admit_all(api: &Api, path: &str, room: &HashMap<String, u64>, shared: &Shared
 fn admit(api: &Api, pod: &Value, room: &HashMap<String, u64>, shared: &Shared, admitted: &mut Admitted) {
     if !admitted.admits(pod, room) {
         shared.refused.fetch_add(1, Ordering::Relaxed);
+        let is_ours = pod["spec"]["schedulerName"] == LOADED;
+        shared.ours.fetch_add(usize::from(is_ours), Ordering::Relaxed);
         while !refuse(api, pod) {
             thread::sleep(Duration::from_millis(50));
         }

@@ -179,7 +179,8 @@ impl Stage {
         self.load.flow(false);
         let mut verdict = self.judge_when_none_waits(LATER.saturating_sub(healed.0.elapsed()));
         if let Some(kubelets) = self.kubelets.take() {
-            self.remark(format!("kubelets refused {} pods", kubelets.stop()));
+            let (refused, ours) = kubelets.stop();
+            self.remark(format!("kubelets refused {refused} pods, {ours} of them bound by Berth"));
             verdict = self.judge_when_none_waits(LATER.saturating_sub(healed.0.elapsed()));
         }
         let is_ready = self.become_ready();

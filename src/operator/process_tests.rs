@@ -173,7 +173,10 @@ async fn led_by_another() -> (Scripted, Arc<Mutex<Option<Value>>>) {
                     *of_server.lock().unwrap() = Some(lease.clone());
                     Reply::json(200, lease)
                 }
-                ("POST", "leases") => Reply::status(409, "the mark is there"),
+                // The mark is there.
+                ("POST", "leases") => {
+                    Reply::json(409, json!({"kind": "Status", "reason": "AlreadyExists", "code": 409}))
+                }
                 ("GET", "pods") => list("PodList", &[pod]),
                 ("GET", "schedulerprofiles") => list("SchedulerProfileList", &[profile]),
                 ("GET", _) => list("List", &[]),

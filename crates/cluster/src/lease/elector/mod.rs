@@ -336,15 +336,13 @@ impl Elector {
             self.see(read, asked);
             self.count_late_renewal();
         }
-        if !self.is_marked {
-            let marked = self.mark().await;
-            if self.renewed.is_none() {
-                marked?;
-            }
-        }
+        let marked = if self.is_marked { Ok(()) } else { self.mark().await };
         let now = Instant::now();
         let seen = self.seen.clone().unwrap_or_else(|| Observed::first(None, now));
         let decision = decide(&seen, self.renewed, now, &self.options.timing);
+        if self.renewed.is_none() && !matches!(decision, Decision::Wait(_)) {
+            marked?;
+        }
         match &decision {
             Decision::Lost => {}
             // One that was missing a moment ago is being made: at a first start, or again by who leads.

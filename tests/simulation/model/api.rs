@@ -338,7 +338,9 @@ fn write(store: &mut Store, place: &Place, there: &Object, mut value: Value, now
     }
     value["metadata"]["resourceVersion"] = before["metadata"]["resourceVersion"].clone();
     leave_out_what_is_empty(&mut value);
-    if let Some(why) = invalid_claim(before, &value).filter(|_| place.of == Of::DeviceClaims) {
+    if place.of == Of::DeviceClaims
+        && let Some(why) = invalid_claim(before, &value)
+    {
         return Answer::status(422, "Invalid", why);
     }
     if value == *before {

@@ -131,8 +131,8 @@ pub struct Record {
 }
 
 impl Record {
-    /// One that nobody holds lasts as long as the one that was deleted before it, which another who made it did not see.
-    fn unheld_for(self, gone: Option<Duration>) -> Self {
+    /// One that nobody holds lasts at least as long as the one that was deleted before it, which another who made it did not see.
+    fn after(self, gone: Option<Duration>) -> Self {
         let duration = if self.is_cleared() { self.duration.max(gone.unwrap_or_default()) } else { self.duration };
         Self { duration, ..self }
     }
@@ -175,7 +175,7 @@ impl Observed {
             (None, None) if was_away => Self { since: now, is_first: false, ..self },
             (None, None) => self,
             (_, None) => Self { gone: self.record.map(|record| record.duration), ..Self::first(None, now) },
-            (_, Some(_)) => Self::first(record.map(|record| record.unheld_for(self.gone)), now),
+            (_, Some(_)) => Self::first(record.map(|record| record.after(self.gone)), now),
         }
     }
 

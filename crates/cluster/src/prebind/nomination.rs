@@ -30,8 +30,8 @@ pub(crate) async fn end_nomination(
         match tries.next(&call).await {
             Ok(Ok(answer)) => {
                 // The patch names no version, so the pod may be bound by now. Then no other write is to be made at the version of the answer.
-                if PodNow::written(&answer).is_some_and(|now| now.waits()) {
-                    own.answered(&pod.uid, &answer, None, false);
+                if let Some(now) = PodNow::written(&answer).filter(PodNow::waits) {
+                    own.wrote(&pod.uid, now.resource_version, None, false);
                 }
                 return WriteResult::Written;
             }

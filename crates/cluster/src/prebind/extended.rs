@@ -10,6 +10,7 @@
 use super::claim::{Metadata, Object, STRATEGIC, path};
 use super::reserve::{is_definite, why};
 use super::{CreateResult, Kit, WriteResult};
+use crate::lock;
 use crate::paced::Paced;
 use crate::send::{Answer, Call};
 use crate::slim::{DELETE_PROTECTION, EXTENDED_CLAIM};
@@ -17,6 +18,8 @@ use crate::write::{Failure, Known, Meaning, PodRead, Progress, status_uri};
 use berth_core::model::{ClaimKey, ClaimWrite, ExtendedClaim, Pod, RequestMapping};
 use berth_devices::model::{DeviceRequest, Request};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Mutex;
 use tokio::time::{Instant, sleep_until};
 
 /// How often the pod's status is written at a newer version of the pod, as upstream.
@@ -34,6 +37,23 @@ enum Ended {
     Other(Failure),
 }
 
+/// Claims that are there, and that a request without an answer may still make once more, were they deleted: with when none can any more.
+#[derive(Default)]
+pub(super) struct LateCreates(Mutex<BTreeMap<ClaimKey, Instant>>);
+
+impl LateCreates {
+    fn note(&self, claim: &ClaimKey, over: Instant) {
+        let (mut claims, now) = (lock(&self.0), Instant::now());
+        // Most are never deleted.
+        claims.retain(|_, over| *over > now);
+        claims.insert(claim.clone(), over);
+    }
+
+    fn take(&self, claim: &ClaimKey) -> Option<Instant> {
+        lock(&self.0).remove(claim)
+    }
+}
+
 impl Kit {
     /// Makes the claim: gives what is then left to be written to it.
     pub(super) async fn make_claim(
@@ -48,10 +68,15 @@ impl Kit {
             self.claims_made.count(CreateResult::Failure);
             Failure { code, message: format!("create claim for extended resources {name}: {message}") }
         };
-        let answer = match self.until_known(&create_call(write, claim, pod), &pod.key.namespace, progress).await {
-            Ok(Ended::Written(answer)) => answer,
+        let call = create_call(write, claim, pod);
+        let sent = self.until_known(&call, &pod.key.namespace, progress).await;
+        if let Ok((_, Some(given_up))) = sent {
+            self.late_creates.note(&write.key, self.link.over(given_up));
+        }
+        let answer = match sent {
+            Ok((Ended::Written(answer), _)) => answer,
             // It may be the one that was made by a request whose answer was lost.
-            Ok(Ended::Other(refused)) => {
+            Ok((Ended::Other(refused), _)) => {
                 let read = Call::get(path(&write.key));
                 self.read(&read, self.patience, &pod.key.namespace, progress).await.map_err(|_| failed(refused))?
             }
@@ -85,13 +110,13 @@ impl Kit {
             tries += 1;
             let call = tell_call(claim, mappings, (pod, &version));
             let refused = match self.until_known(&call, &pod.key.namespace, progress).await {
-                Ok(Ended::Written(answer)) => {
+                Ok((Ended::Written(answer), _)) => {
                     self.nominations.count(WriteResult::Written);
                     self.own.answered(&pod.uid, &answer, nominated, false);
                     return Ok(());
                 }
-                Ok(Ended::Other(refused)) if refused.code == Some(409) && tries < TOLD_TIMES => refused,
-                Ok(Ended::Other(failure)) | Err(failure) => return Err(failed(failure)),
+                Ok((Ended::Other(refused), _)) if refused.code == Some(409) && tries < TOLD_TIMES => refused,
+                Ok((Ended::Other(failure), _)) | Err(failure) => return Err(failed(failure)),
             };
             match self.link.read_pod(&pod.key, &pod.uid).await {
                 PodRead::There(now) if now.waits() => (version, nominated) = (now.resource_version, now.nominated),
@@ -100,7 +125,7 @@ impl Kit {
         }
     }
 
-    /// Deletes the claim that was made for the pod's extended resources, if it is there.
+    /// Deletes the claim that was made for the pod's extended resources, if it is there, once nothing makes it anew.
     pub(super) async fn delete_claim(&self, key: &ClaimKey, pod: &Pod, progress: &dyn Progress) {
         let result = self.delete_made(key, pod, progress).await.unwrap_or_else(|failure| {
             if let Some(left_out) = NOT_DELETED.line() {
@@ -113,6 +138,9 @@ impl Kit {
     }
 
     async fn delete_made(&self, key: &ClaimKey, pod: &Pod, progress: &dyn Progress) -> Result<WriteResult, Failure> {
+        if let Some(over) = self.late_creates.take(key) {
+            sleep_until(over).await;
+        }
         let answer = match self.read(&Call::get(path(key)), self.patience, &key.namespace, progress).await {
             Ok(answer) => answer,
             Err(error) if error.code == Some(404) => return Ok(WriteResult::Conflict),
@@ -123,26 +151,31 @@ impl Kit {
         let delete = Call::delete(path(key), &json!({"preconditions": {"uid": *metadata.uid}}));
         let calls = [metadata.has_finalizer().then_some(release), Some(delete)];
         for call in calls.into_iter().flatten() {
-            if let Ended::Other(_) = self.until_known(&call, &key.namespace, progress).await? {
+            if let (Ended::Other(_), _) = self.until_known(&call, &key.namespace, progress).await? {
                 return Ok(WriteResult::Conflict);
             }
         }
         Ok(WriteResult::Written)
     }
 
-    /// Sends the same write until its outcome is known. It fails only once none of them can land any more: one that does so later would
-    /// undo what the pod's next job writes.
-    async fn until_known(&self, call: &Call, namespace: &str, progress: &dyn Progress) -> Result<Ended, Failure> {
+    /// Sends the same write until its outcome is known, and says when a request was given up last that may still land. It fails only once none
+    /// can any more: one that does so later would undo what the pod's next job writes.
+    async fn until_known(
+        &self,
+        call: &Call,
+        namespace: &str,
+        progress: &dyn Progress,
+    ) -> Result<(Ended, Option<Instant>), Failure> {
         let mut tries = self.link.tries(self.patience, progress, namespace);
         let mut given_up = None;
         let failure = loop {
             match tries.next(call).await {
-                Ok(Ok(answer)) => return Ok(Ended::Written(answer)),
+                Ok(Ok(answer)) => return Ok((Ended::Written(answer), given_up)),
                 Ok(Err(error)) if !is_definite(&error) => {
                     given_up = if error.meaning == Meaning::Unknown { Some(Instant::now()) } else { given_up };
                 }
                 Ok(Err(error)) if error.meaning == Meaning::ReadBack || error.code == Some(422) => {
-                    return Ok(Ended::Other(error.into()));
+                    return Ok((Ended::Other(error.into()), given_up));
                 }
                 Ok(Err(error)) => break error.into(),
                 Err(given_up) => break why(given_up).into(),

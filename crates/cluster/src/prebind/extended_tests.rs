@@ -81,11 +81,16 @@ async fn outcome_of(answers: Vec<(u16, Value)>) -> (ClaimsOutcome, Vec<Asked>) {
 }
 
 async fn serving(answers: Vec<(u16, Value)>) -> Bench {
+    serving_within(Duration::from_millis(20), answers).await
+}
+
+/// A server that goes on for so long with a write that was given up.
+async fn serving_within(lands: Duration, answers: Vec<(u16, Value)>) -> Bench {
     let server = Scripted::start(move |asked| {
         let (code, body) = answers.get(asked.number).cloned().unwrap_or((404, json!("asked too often")));
         async move { if body.is_string() { Reply::status(code, body.as_str().unwrap()) } else { Reply::json(code, body) } }
     });
-    Bench::with(server.await, landing_within(Duration::from_millis(20)), open_gate())
+    Bench::with(server.await, landing_within(lands), open_gate())
 }
 
 async fn deleted(answers: Vec<(u16, Value)>) -> Vec<Asked> {
@@ -230,4 +235,28 @@ async fn the_claim_of_a_pod_that_is_not_bound_goes_with_its_finalizer() {
     assert_eq!(lines(&deleted(vec![(404, json!("not found"))]).await), [&*get]);
     assert_eq!(lines(&deleted(vec![(200, claim("12", "uid-p2", &finalizer))]).await), [&*get]);
     assert_eq!(lines(&deleted(vec![(200, claim("12", "uid-p1", &[])), (200, json!({}))]).await), [&*get, &*delete]);
+}
+
+/// The first request to make it may be carried out once the claim is gone, and nobody would look for that one.
+#[tokio::test]
+async fn a_claim_is_deleted_once_no_request_can_make_it_anew() {
+    let made = claim("10", "uid-p1", &["resource.kubernetes.io/delete-protection"]);
+    let makes = [(201, made.clone()), (403, json!("status"))];
+    let deletes = [(200, made), (200, claim("11", "uid-p1", &[])), (200, json!({}))];
+    let lands = Duration::from_millis(300);
+    for (lands, lost) in [(lands, vec![(504, json!("slow"))]), (Duration::from_hours(1), Vec::new())] {
+        let asked = 5 + lost.len();
+        let answers = lost.clone().into_iter().chain(makes.clone()).chain(deletes.clone());
+        let (bench, start) = (serving_within(lands, answers.collect()).await, Instant::now());
+        let request = ClaimRequest { attempt: AttemptId(1), pod: Arc::new(pod("ns", "p1")), writes: [make()].into() };
+        bench.pre_binder.reserve(WORKER, &"profile".into(), request);
+        bench.claims_outcome().await;
+        assert_eq!(bench.server.requests().len(), asked - 3);
+        let request = UnreserveRequest { pod: Arc::new(pod("ns", "p1")), claims: Vec::new(), extended: Some(key()) };
+        bench.pre_binder.unreserve(&"profile".into(), request);
+        bench.is_done().await;
+        let requests = bench.server.requests();
+        assert_eq!((requests.len(), &*requests[asked - 1].method), (asked, "DELETE"));
+        assert!(lost.is_empty() || start.elapsed() >= lands, "{:?}", start.elapsed());
+    }
 }

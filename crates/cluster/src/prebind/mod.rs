@@ -47,6 +47,7 @@ use crate::watch::{PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, RESOURCE_CLAIMS
 use crate::write::{Counters, Failure, GivenUp, Known, Link, Meaning, OwnWrites, Patience, PodRead, Progress, results};
 use berth_core::io::{AttemptId, ClaimsFailure, ClaimsOutcome, Input, VolumesOutcome};
 use berth_core::model::{Pod, Str};
+use extended::LateCreates;
 use nomination::nominate_call;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -91,6 +92,7 @@ pub struct Kit {
     /// Allocations and reservations of ResourceClaims.
     claim_status: Counters<WriteResult>,
     nominations: Counters<WriteResult>,
+    late_creates: LateCreates,
     /// The newest versions of PersistentVolumes and of their claims that answers have told of.
     newest_volume: AtomicU64,
     newest_volume_claim: AtomicU64,
@@ -137,6 +139,7 @@ impl PreBinder {
             claims_made: Counters::default(),
             claim_status: Counters::default(),
             nominations: Counters::default(),
+            late_creates: LateCreates::default(),
             newest_volume: AtomicU64::new(0),
             newest_volume_claim: AtomicU64::new(0),
         };

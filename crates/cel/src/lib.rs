@@ -18,6 +18,7 @@
 //!  order      which of two comes first
 //!  time       points in time and spans
 //!  meter      how much an evaluation may still do
+//!  driver     of which driver alone an expression selects devices
 //!
 //!  signatures what a function takes and gives
 //!  library    the functions, a module for each library
@@ -32,6 +33,7 @@ mod check;
 mod code;
 mod compile;
 mod device;
+mod driver;
 mod equal;
 mod error;
 mod evaluate;
@@ -55,5 +57,6 @@ mod value;
 mod view;
 
 pub use device::{Attribute, Device, QualifiedName};
+pub use driver::only_driver;
 pub use error::{CompileError, EvalError};
 pub use program::Program;

@@ -257,6 +257,10 @@ pub const VICTIMS_WINDOW: Duration = Duration::from_mins(1);
 /// waiting pod is retried.
 pub const HINT_MATCH_CLASSES: usize = 128;
 
+/// Drivers of devices, in one scan of the log, that are compared with what each waiting pod wants; above it every pod that waits for devices
+/// is retried.
+pub const HINT_DRIVERS: usize = 16;
+
 /// Nodes, in one scan of the log, that are asked whether a waiting pod fits them now; above it every waiting pod is retried.
 pub const HINT_ROWS: usize = 256;
 

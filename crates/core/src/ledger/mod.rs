@@ -48,7 +48,7 @@ mod workloads;
 pub use change::{Change, ChangeLog, LogGap, NodeAspects, VolumeChange};
 pub use commit::{BindOutcome, Committed, Conflict, Proposal};
 pub(crate) use devices::FollowedOffers;
-pub use devices::{ClaimPlan, ContestedDevice, DeviceChange, DeviceClasses, DeviceTable, ExtendedPlan};
+pub use devices::{ClaimPlan, ContestedDevice, DeviceChange, DeviceClasses, DeviceTable, Drivers, ExtendedPlan};
 pub use evictions::{Evicting, EvictionProposal, PendingPreemption};
 pub use images::ImageId;
 pub use keyed::HashKey;

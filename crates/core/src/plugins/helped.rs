@@ -67,11 +67,10 @@ pub(super) fn helped_by(change: &Change, inside: bool) -> PluginSet {
         Change::Namespace { .. } => add(&[InterPodAffinity]),
         Change::Volume(change) => add(helped_by_volume(change)),
         Change::Workload => add(&[PodTopologySpread, CheckServiceAffinity]),
-        Change::DeviceClass | Change::Device(DeviceChange::Slice | DeviceChange::Claim { freed: true, .. }) => {
-            add(&[Plugin::DynamicResources]);
-        }
+        Change::DeviceClass | Change::Device(DeviceChange::Slice { .. }) => add(&[Plugin::DynamicResources]),
+        Change::Device(DeviceChange::Claim { freed, .. }) if !freed.is_empty() => add(&[Plugin::DynamicResources]),
         Change::Resized { .. }
-        | Change::Device(DeviceChange::SliceDeleted | DeviceChange::Claim { freed: false, .. })
+        | Change::Device(DeviceChange::SliceDeleted | DeviceChange::Claim { .. })
         | Change::Budget { .. }
         | Change::VictimStays { .. }
         | Change::PodPending { .. }

@@ -15,15 +15,15 @@ fn gpu_class(ledger: &mut Ledger) {
     ledger.apply_device_class(DeviceClass { extended_resource: Some(GPU.into()), ..class("gpu", None) });
 }
 
-/// A pod whose container wants so many.
-fn asking(name: &str, count: i64) -> Pod {
+/// A pod whose container wants so many of the resource.
+pub(super) fn asking(name: &str, resource: &str, count: i64) -> Pod {
     let mut shape = shape();
-    shape.row_mut().requests.set_scalar(GPU.into(), count);
+    shape.row_mut().requests.set_scalar(resource.into(), count);
     let container = ExtendedRequests {
         container: "c".into(),
         index: 0,
         is_short_lived: false,
-        resources: vec![(GPU.into(), 1, count)],
+        resources: vec![(resource.into(), 1, count)],
     };
     Pod { extended: Some([container].into()), ..pod(name, shape) }
 }
@@ -33,7 +33,7 @@ fn with_one() -> Bench {
     let mut bench = Bench::new();
     bench.seen(|ledger| {
         gpu_class(ledger);
-        ledger.apply_pod(asking("p", 1));
+        ledger.apply_pod(asking("p", GPU, 1));
     });
     bench.settle();
     bench
@@ -168,7 +168,7 @@ fn what_an_attempt_has_left_is_deleted_whatever_else_keeps_the_pod_from_nodes() 
         let mut foreign = ResourceClaim { is_extended: true, controller: Some("p".into()), ..claim("a", 1) };
         foreign.key.namespace = "another".into();
         ledger.apply_resource_claim(foreign);
-        let mut pod = asking("p", 1);
+        let mut pod = asking("p", GPU, 1);
         Arc::make_mut(&mut pod.shape).row_mut().requests.milli_cpu = 100_000;
         ledger.apply_pod(pod);
     });
@@ -184,7 +184,7 @@ fn the_end_of_a_claim_without_devices_wakes_its_pod() {
         gpu_class(ledger);
         let left = ResourceClaim { is_extended: true, controller: Some("p".into()), ..claim("left", 1) };
         ledger.apply_resource_claim(left);
-        ledger.apply_pod(asking("p", 1));
+        ledger.apply_pod(asking("p", GPU, 1));
     });
     bench.settle();
     assert_eq!(bench.refusal(), "0/2 nodes are available: 2 cannot schedule extended resource claim.");
@@ -198,7 +198,7 @@ fn the_end_of_a_claim_without_devices_wakes_its_pod() {
 fn a_pod_that_somebody_else_has_bound_leaves_no_claim_of_ours() {
     let mut bench = with_one();
     let name = bench.reserving[0].1.writes[0].key.clone();
-    bench.seen(|ledger| ledger.apply_pod(Pod { node_name: Some("b".into()), ..asking("p", 1) }));
+    bench.seen(|ledger| ledger.apply_pod(Pod { node_name: Some("b".into()), ..asking("p", GPU, 1) }));
     bench.settle();
     assert_eq!(bench.unreserved.pop().and_then(|request| request.extended), Some(name));
 }
@@ -209,7 +209,7 @@ fn a_claim_that_nobody_controls_is_in_nobodys_way() {
     bench.seen(|ledger| {
         gpu_class(ledger);
         ledger.apply_resource_claim(ResourceClaim { is_extended: true, ..claim("c", 1) });
-        ledger.apply_pod(asking("p", 1));
+        ledger.apply_pod(asking("p", GPU, 1));
     });
     bench.settle();
     assert_eq!(bench.reserving.len(), 1);
@@ -225,9 +225,9 @@ fn what_a_device_plugin_offers_needs_no_claim() {
             offering.allocatable.set_scalar(GPU.into(), 1);
             ledger.apply_node(&offering);
         }
-        ledger.apply_pod(asking("plain", 1));
+        ledger.apply_pod(asking("plain", GPU, 1));
         ledger.apply_resource_claim(claim("c", 1));
-        ledger.apply_pod(Pod { resource_claims: wanting("both", &["c"]).resource_claims, ..asking("both", 1) });
+        ledger.apply_pod(Pod { resource_claims: wanting("both", &["c"]).resource_claims, ..asking("both", GPU, 1) });
     });
     bench.settle();
     assert_eq!(bench.binds.len(), 1);
@@ -236,7 +236,7 @@ fn what_a_device_plugin_offers_needs_no_claim() {
     // What a node offers goes: devices take its place.
     bench.seen(|ledger| {
         ledger.apply_node(&node("a", 4_000, 8 << 30, 100));
-        ledger.apply_pod(asking("later", 1));
+        ledger.apply_pod(asking("later", GPU, 1));
     });
     bench.settle();
     assert!(bench.reserving[1].1.writes[0].creates.is_some());
@@ -249,7 +249,7 @@ fn without_the_filter_a_resource_is_for_device_plugins_alone() {
     let mut bench = Bench::of(profile);
     bench.seen(|ledger| {
         gpu_class(ledger);
-        ledger.apply_pod(asking("p", 1));
+        ledger.apply_pod(asking("p", GPU, 1));
     });
     bench.settle();
     assert_eq!(bench.refusal(), "0/2 nodes are available: 2 Insufficient example.com/gpu.");
@@ -263,7 +263,7 @@ fn pods_of_one_kind_share_what_was_found_and_never_what_has_changed() {
         for i in 0..6 {
             ledger.apply_resource_claim(claim(&format!("c{i}"), 1));
             ledger.apply_pod(if i % 2 == 0 {
-                asking(&format!("p{i}"), 1)
+                asking(&format!("p{i}"), GPU, 1)
             } else {
                 wanting(&format!("p{i}"), &[&format!("c{i}")])
             });

@@ -288,7 +288,7 @@ impl Worker {
                     let refused = (entry.rejectors(), entry.refused_at());
                     // Also of a shape that was compared before.
                     hold.take(1).ok()?;
-                    let by = judge.compare(ledger, hold, refused, &entry.pod().shape).ok()?;
+                    let by = judge.compare(ledger, hold, refused, entry.pod()).ok()?;
                     woken.extend(by.map(|by| (entry.pod().uid.clone(), by)));
                     undecided.next();
                 }

@@ -20,6 +20,8 @@ mod capacity_tests;
 #[cfg(test)]
 mod claim_tests;
 mod device_waits;
+#[cfg(test)]
+mod device_wake_tests;
 mod exponential_buckets;
 #[cfg(test)]
 mod extended_tests;

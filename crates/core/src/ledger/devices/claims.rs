@@ -14,7 +14,7 @@
 //! the claim as it is seen.
 
 use super::extended::ExtendedClaims;
-use super::{DeviceChange, DeviceTable};
+use super::{DeviceChange, DeviceTable, Drivers};
 use crate::io::{ClaimsOutcome, IdleClaim, WrittenClaim};
 use crate::ledger::keyed::{HashKey, KeyedMap};
 use crate::ledger::{Change, Ledger};
@@ -368,9 +368,13 @@ impl Ledger {
         let of_pod = extends.or(extended).cloned();
         let (before, now) = (before.as_ref().and_then(Claim::held), now.and_then(Claim::held));
         let has_changed = before != now;
+        let mut freed = Drivers::new();
         if has_changed {
             if let Some(held) = before {
                 devices.allocated.deallocate(held);
+                freed.extend(held.results.iter().filter(|one| !one.admin_access).map(|one| one.driver.clone()));
+                freed.sort_unstable();
+                freed.dedup();
             }
             if let Some(held) = now {
                 devices.allocated.allocate(held);
@@ -378,7 +382,6 @@ impl Ledger {
             let held = before.into_iter().chain(now).flat_map(|held| &held.results);
             devices.offers.change(&self.nodes, &devices.slices, held.map(|one| (&one.driver, &one.pool)));
         }
-        let freed = before.is_some() && has_changed;
         self.record(None, Change::Device(DeviceChange::Claim { key: key.clone(), freed, of_pod }));
     }
 

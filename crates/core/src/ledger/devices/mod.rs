@@ -31,6 +31,7 @@ use berth_devices::state::AllocatedState;
 use claims::Claim;
 use extended::ExtendedClaims;
 use offers::Offers;
+use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -39,16 +40,19 @@ use std::sync::Arc;
 pub enum DeviceChange {
     Claim {
         key: ClaimKey,
-        /// Whether devices that it held are free.
-        freed: bool,
+        /// The drivers of devices that it held and that are free.
+        freed: Drivers,
         /// The uid of the pod that it was made for, if it is for extended resources.
         of_pod: Option<Str>,
     },
-    /// A ResourceSlice was added or changed.
-    Slice,
+    /// A ResourceSlice of the driver was added or changed.
+    Slice { driver: Str },
     /// A ResourceSlice was deleted: this helps nobody.
     SliceDeleted,
 }
+
+/// Each once. A claim seldom has devices of two.
+pub type Drivers = SmallVec<[Str; 1]>;
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -61,6 +65,8 @@ pub struct DeviceTable {
     allocated: AllocatedState,
     classes: DeviceClasses,
     specs: BTreeMap<Str, Arc<ClassSpec>>,
+    /// By class, the driver of all that it may select, where one of its selectors says so.
+    only_drivers: BTreeMap<Str, Box<str>>,
     /// Moves with every change of a class.
     classes_version: u64,
     extended: ExtendedClaims,
@@ -80,6 +86,7 @@ impl DeviceTable {
             allocated: AllocatedState::default(),
             classes: DeviceClasses::default(),
             specs: BTreeMap::new(),
+            only_drivers: BTreeMap::new(),
             classes_version: 0,
             extended: ExtendedClaims::new(key),
             offers: Offers::default(),
@@ -135,6 +142,11 @@ impl DeviceTable {
         self.offers.change(nodes, &self.slices, pools.map(|id| (&id.driver, &id.pool)));
     }
 
+    /// Whether the class may select devices of the driver, as far as that shows without looking at any.
+    pub(crate) fn may_be_of(&self, class: &str, driver: &str) -> bool {
+        self.only_drivers.get(class).is_none_or(|only| **only == *driver)
+    }
+
     /// The DeviceClasses by name.
     pub const fn classes(&self) -> &BTreeMap<Str, Arc<ClassSpec>> {
         &self.specs
@@ -155,6 +167,11 @@ impl Ledger {
         let devices = &mut self.devices;
         let changes_spec = devices.specs.get(&class.name).is_none_or(|known| *known != spec);
         if changes_spec {
+            let selectors = spec.selectors.iter().filter_map(|selector| selector.cel.as_ref());
+            match selectors.filter_map(|expression| berth_cel::only_driver(expression)).next() {
+                Some(driver) => devices.only_drivers.insert(class.name.clone(), driver),
+                None => devices.only_drivers.remove(&class.name),
+            };
             devices.specs.insert(class.name.clone(), spec);
         }
         if devices.classes.insert(class) || changes_spec {
@@ -167,6 +184,7 @@ impl Ledger {
     pub fn delete_device_class(&mut self, name: &str) {
         let devices = &mut self.devices;
         devices.specs.remove(name);
+        devices.only_drivers.remove(name);
         if devices.classes.remove(name) {
             devices.classes_version += 1;
             devices.offers.change_all();
@@ -192,7 +210,7 @@ impl Ledger {
             devices.slices.apply(slice);
             devices.slices_version += 1;
             devices.note_offers_of(nodes, [&now].into_iter());
-            self.record(None, Change::Device(DeviceChange::Slice));
+            self.record(None, Change::Device(DeviceChange::Slice { driver: now.driver }));
         }
     }
 

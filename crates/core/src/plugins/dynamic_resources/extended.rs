@@ -50,6 +50,12 @@ pub(super) fn is_backed(ledger: &Ledger, pod: &Pod) -> bool {
     pod.extended.is_some() && !classes.is_empty() && wanted_by(pod).any(|name| classes.of_resource(name).is_some())
 }
 
+/// The classes that stand for the pod's extended resources.
+pub(super) fn classes_of<'a>(ledger: &'a Ledger, pod: &'a Pod) -> impl Iterator<Item = &'a Str> {
+    let names = pod.extended.as_ref().into_iter().flat_map(|_| wanted_by(pod));
+    names.filter_map(|name| ledger.device_classes().of_resource(name))
+}
+
 fn wanted_by(pod: &Pod) -> impl Iterator<Item = &Str> {
     let scalars = pod.shape.row.requests.scalars.iter();
     scalars.filter(|(name, amount)| *amount > 0 && is_extended_resource(name)).map(|(name, _)| name)

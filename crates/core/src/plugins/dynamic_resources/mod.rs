@@ -7,10 +7,12 @@
 //!  readiness  whether devices that a driver must prepare are ready
 //!  selectors  compiled CEL expressions
 //!  kept       what looks found on rows
+//!  drivers    whose devices a pod may wait for
 //! ```
 //!
 //! Which devices a node gives is decided by `berth_devices`; what is allocated, by the ledger.
 
+mod drivers;
 mod extended;
 #[cfg(test)]
 mod hostile_tests;
@@ -21,6 +23,7 @@ mod readiness;
 mod resolve;
 mod selectors;
 
+pub(crate) use drivers::may_want;
 pub(crate) use extended::request_of;
 pub(crate) use readiness::{AwaitedDevice, Readiness, awaited_devices, readiness};
 pub(crate) use resolve::waits_for;

@@ -93,9 +93,10 @@ impl WakeEvent {
             Self::Detached => volumes(&[VolumeChange::Detached]),
             Self::DevicesFreed => {
                 let key = ClaimKey { namespace: "".into(), name: "".into() };
-                vec![Change::Device(DeviceChange::Claim { key, freed: true, of_pod: None })]
+                let freed = ["".into()].into_iter().collect();
+                vec![Change::Device(DeviceChange::Claim { key, freed, of_pod: None })]
             }
-            Self::Slice => vec![Change::Device(DeviceChange::Slice)],
+            Self::Slice => vec![Change::Device(DeviceChange::Slice { driver: "".into() })],
             Self::DeviceClass => vec![Change::DeviceClass],
         }
     }

@@ -1,7 +1,8 @@
 //! Queueing hints: whether a change may help a pod that a plugin refused, after upstream's QueueingHintFn of each plugin.
 //!
 //! Mostly the kind of change decides (`helped`). Pods are placed, deleted and relabelled all the time, so
-//! for the plugins that match other pods' labels or terms each such [`Movement`] is compared with the pod that waits. A wake-up too
+//! for the plugins that match other pods' labels or terms each such [`Movement`] is compared with the pod that waits. So are the drivers of
+//! devices that come or are given back with the classes that a pod wants devices of; upstream wakes whoever waits for any. A wake-up too
 //! many costs one attempt, a missed one strands a pod until the sweep: in doubt, wake.
 
 mod events;
@@ -12,11 +13,12 @@ mod tests;
 pub use events::{WakeEvent, wake_events};
 
 use super::context::{Stop, Work, work_of};
+use super::dynamic_resources;
 use super::helped::{ROW_FILTERS, helped_by};
 use super::inter_pod_affinity::cost_of_terms;
-use crate::ledger::{Change, Ledger, MatchClass, NodeId};
-use crate::limits::{HINT_MATCH_CLASSES, HINT_ROWS, HINT_WORK, WORK_PER_HOLD};
-use crate::model::{AffinityTerm, Plugin, PluginSet, PodShape, QueueEvent};
+use crate::ledger::{Change, DeviceChange, Ledger, MatchClass, NodeId};
+use crate::limits::{HINT_DRIVERS, HINT_MATCH_CLASSES, HINT_ROWS, HINT_WORK, WORK_PER_HOLD};
+use crate::model::{AffinityTerm, Plugin, PluginSet, Pod, PodShape, QueueEvent, Str};
 use labels::label;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
@@ -38,15 +40,23 @@ pub(crate) struct Hints {
     rows: FxHashSet<NodeId>,
     /// Pods that were placed, deleted or relabelled since [`Self::begin`], once for each pair of match classes, with the newest version.
     movements: Vec<(u64, Movement)>,
+    /// The drivers of devices that came or were given back since [`Self::begin`], each once, with the newest version.
+    drivers: Vec<(u64, Str)>,
 }
 
 /// The plugins for which a movement is compared with the pod that waits.
 const COMPARING: [Plugin; 2] = [Plugin::PodTopologySpread, Plugin::InterPodAffinity];
 
+/// Whether the kinds of changes may not tell whether they help a pod that the plugin refused.
+fn is_compared(plugin: Plugin) -> bool {
+    plugin == Plugin::DynamicResources || COMPARING.contains(&plugin)
+}
+
 impl Hints {
     /// Begins another run of changes, after which [`Self::judge`] decides about every waiting pod.
     pub(crate) fn begin(&mut self) {
         self.movements.clear();
+        self.drivers.clear();
         (self.fresh, self.fresh_elsewhere) = (PluginSet::NONE, PluginSet::NONE);
         self.rows.clear();
     }
@@ -57,7 +67,11 @@ impl Hints {
         let helped = helped_by(change, inside);
         let by = label(change);
         let movement = Movement::of(change);
-        let kept = movement.is_some_and(|movement| self.note_movement(version, movement));
+        let kept = match change {
+            Change::Device(DeviceChange::Slice { driver }) => self.note_drivers(version, std::slice::from_ref(driver)),
+            Change::Device(DeviceChange::Claim { freed, .. }) => self.note_drivers(version, freed),
+            _ => movement.is_some_and(|movement| self.note_movement(version, movement)),
+        };
         let on_row = self.note_row(change, helped);
         for plugin in helped.iter() {
             self.fresh.insert(plugin);
@@ -66,7 +80,7 @@ impl Hints {
             }
             self.newest[plugin as usize] = version;
             self.by[plugin as usize] = by;
-            if !(kept && COMPARING.contains(&plugin)) {
+            if !(kept && is_compared(plugin)) {
                 self.newest_other[plugin as usize] = version;
             }
         }
@@ -100,6 +114,18 @@ impl Hints {
             self.movements.push((version, movement));
         }
         fits
+    }
+
+    /// Keeps drivers to be compared pod by pod; false where there are too many.
+    fn note_drivers(&mut self, version: u64, drivers: &[Str]) -> bool {
+        for driver in drivers {
+            match self.drivers.iter().position(|(_, known)| known == driver) {
+                Some(at) => self.drivers[at].0 = version,
+                None if self.drivers.len() < HINT_DRIVERS => self.drivers.push((version, driver.clone())),
+                None => return false,
+            }
+        }
+        true
     }
 
     /// Notes that anything may have changed up to `version`.
@@ -178,27 +204,30 @@ impl Judge<'_> {
         let hints = self.hints;
         let mut newer = rejectors.iter().filter(|plugin| hints.newest[*plugin as usize] > since);
         let Some(plugin) = newer.next() else { return Helped::No };
-        let is_told = !COMPARING.contains(&plugin) || hints.newest_other[plugin as usize] > since;
+        let is_told = !is_compared(plugin) || hints.newest_other[plugin as usize] > since;
         if is_told { Helped::By(hints.by[plugin as usize]) } else { Helped::Perhaps }
     }
 
-    /// Whether something after version `since` may help a pod of `shape` that `rejectors` refused, and of what kind the newest such
+    /// Whether something after version `since` may help `pod`, which `rejectors` refused, and of what kind the newest such
     /// change for one of them was. `Err` when `hold` is out of work: asked again, it goes on where it ended.
     pub(crate) fn compare(
         &mut self,
         ledger: &Ledger,
         hold: &mut Work,
         (rejectors, since): (PluginSet, u64),
-        shape: &Arc<PodShape>,
+        pod: &Pod,
     ) -> Result<Option<QueueEvent>, Stop> {
         let hints = self.hints;
         for plugin in rejectors.iter().filter(|plugin| hints.newest[*plugin as usize] > since) {
-            let is_helped = match COMPARING.iter().position(|compared| *compared == plugin) {
-                Some(at) if hints.newest_other[plugin as usize] <= since => {
-                    self.newest_movements(ledger, hold, shape)?[at] > since
-                }
-                _ => true,
-            };
+            let is_told = !is_compared(plugin) || hints.newest_other[plugin as usize] > since;
+            let is_helped = is_told
+                || match COMPARING.iter().position(|compared| *compared == plugin) {
+                    Some(at) => self.newest_movements(ledger, hold, &pod.shape)?[at] > since,
+                    None => {
+                        let newer = hints.drivers.iter().filter(|(version, _)| *version > since);
+                        dynamic_resources::may_want(ledger, pod, newer.map(|(_, driver)| &**driver))
+                    }
+                };
             if is_helped {
                 return Ok(Some(hints.by[plugin as usize]));
             }

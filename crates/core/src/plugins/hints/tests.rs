@@ -4,6 +4,12 @@
 use super::*;
 use crate::model::{Namespace, Pod, SpreadConstraint};
 use crate::plugins::inter_pod_affinity::testing::{Asks, cluster, labelled, labels, selector, term, term_in};
+use crate::testing::pod;
+
+/// What was compared is known by the address of a shape.
+fn of_shape(shape: &Arc<PodShape>) -> Pod {
+    Pod { shape: shape.clone(), ..pod("waits", PodShape::default()) }
+}
 
 /// Whether, and by what, a pod is woken; what the kinds of changes tell by themselves must be the same.
 fn woken_by(
@@ -14,8 +20,9 @@ fn woken_by(
     shape: &Arc<PodShape>,
 ) -> Option<QueueEvent> {
     let mut holds = 1;
+    let pod = of_shape(shape);
     let woken = loop {
-        match judge.compare(ledger, &mut Work::of_one_hold(), (rejectors, since), shape) {
+        match judge.compare(ledger, &mut Work::of_one_hold(), (rejectors, since), &pod) {
             Ok(woken) => break woken,
             Err(_) => holds += 1,
         }
@@ -241,6 +248,7 @@ fn a_comparison_that_is_given_up_goes_on_where_it_ended_and_takes_no_more_than_a
     let node = ledger.node_order()[0];
     let asked = (PluginSet::of(Plugin::InterPodAffinity), 6);
     let shape = Arc::new((0..64).fold(labelled("app=web"), |pod, i| pod.away(term("region", &format!("no-{i}")))).0);
+    let pod = of_shape(&shape);
     let comes = |i: usize, terms: usize| {
         let pod = labelled(&format!("i={i}"));
         let its = |pod: Asks, number| pod.away(term("region", &format!("its-{number}")));
@@ -251,11 +259,11 @@ fn a_comparison_that_is_given_up_goes_on_where_it_ended_and_takes_no_more_than_a
     assert!((0..10).all(|i| hints.note(7 + i as u64, &comes(i, 0), true)));
     let mut judge = hints.judge();
     let mut holds = 0;
-    while judge.compare(&ledger, &mut Work::of(1), asked, &shape).is_err() {
+    while judge.compare(&ledger, &mut Work::of(1), asked, &pod).is_err() {
         holds += 1;
     }
     assert_eq!(holds, 9, "one movement after the other");
-    assert_eq!(judge.compare(&ledger, &mut Work::of(0), asked, &shape), Ok(None), "it is known now");
+    assert_eq!(judge.compare(&ledger, &mut Work::of(0), asked, &pod), Ok(None), "it is known now");
     // What a placed pod has of terms, nobody bounds: a comparison that takes longer than a hold is not made.
     let (before, after) = (comes(0, 3_000), comes(1, 3_000));
     let (Change::PodPlaced { match_class: before, .. }, Change::PodPlaced { match_class: after, .. }) = (before, after)
@@ -265,6 +273,6 @@ fn a_comparison_that_is_given_up_goes_on_where_it_ended_and_takes_no_more_than_a
     hints.begin();
     hints.note(17, &Change::Regrouped { node, before, after }, true);
     let (mut judge, mut hold) = (hints.judge(), Work::of_one_hold());
-    assert!(judge.compare(&ledger, &mut hold, asked, &shape).is_ok_and(|woken| woken.is_some()), "in doubt, wake");
+    assert!(judge.compare(&ledger, &mut hold, asked, &pod).is_ok_and(|woken| woken.is_some()), "in doubt, wake");
     assert!(hold.done() <= WORK_PER_HOLD, "{}", hold.done());
 }

@@ -25,7 +25,7 @@ const MAY_USE: [(&str, &[&str]); 16] = [
     ("extender", &["api", "core", "cluster", "telemetry"]),
     ("runtime", &["core", "telemetry"]),
     ("simulate", &["core"]),
-    ("explain", &["core", "simulate"]),
+    ("explain", &["cel", "core", "devices", "simulate"]),
 ];
 
 /// What the deciding ring may take from outside.

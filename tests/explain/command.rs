@@ -41,11 +41,11 @@ fn run(program: &Path, args: &[&str]) -> Output {
     Command::new(program).args(args).env_remove("KUBECONFIG").env("HOME", "/nowhere").output().unwrap()
 }
 
-fn explain(args: &[&str]) -> Output {
+pub(super) fn explain(args: &[&str]) -> Output {
     run(Path::new(BERTH), &[&["explain"], args].concat())
 }
 
-fn stdout(output: &Output) -> String {
+pub(super) fn stdout(output: &Output) -> String {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(output));
     String::from_utf8(output.stdout.clone()).unwrap()
 }

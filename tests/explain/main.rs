@@ -38,3 +38,4 @@ mod workloads;
 mod apply;
 mod changes;
 mod command;
+mod devices;

@@ -18,6 +18,7 @@
 //!  order      which of two comes first
 //!  time       points in time and spans
 //!  meter      how much an evaluation may still do
+//!  looked_up  which attributes and capacities an expression names, for people
 //!  driver     of which driver alone an expression selects devices
 //!
 //!  signatures what a function takes and gives
@@ -42,6 +43,7 @@ mod lex;
 mod library;
 mod literal;
 mod look_up;
+mod looked_up;
 mod macros;
 mod meter;
 mod order;
@@ -59,4 +61,5 @@ mod view;
 pub use device::{Attribute, Device, QualifiedName};
 pub use driver::only_driver;
 pub use error::{CompileError, EvalError};
+pub use looked_up::LookedUp;
 pub use program::Program;

@@ -2,14 +2,16 @@
 
 use crate::model::{
     AllocationMode, Attributes, ClaimConfiguration, CounterConsumption, CounterSet, Device, DeviceClass,
-    DeviceConstraint, DeviceRequest, DeviceResult, NodeSelection, Request, RequestDetails, ResourceClaim,
-    ResourceSlice, Selector, Str, SubRequest, sorted_by_name,
+    DeviceConstraint, DeviceRequest, DeviceResult, DeviceTaint, NodeSelection, Request, RequestDetails, ResourceClaim,
+    ResourceSlice, Selector, Str, SubRequest, TaintEffect, sorted_by_name,
 };
 use crate::model::{AllocationResult, RequestPolicy, ValidRange};
 use crate::node_selector::{Node, NodeSelector, NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm};
 use crate::state::AllocatedState;
 use crate::testing::{device, quantity, result, slice};
-use crate::{Allocator, Outcome, Progress, PublishedDevice, Select, SelectError, ShareIds, Slices};
+use crate::{
+    Allocator, Obstacle, Outcome, Progress, PublishedDevice, Select, SelectError, ShareIds, Slices, SurveyedRequest,
+};
 use berth_cel::{Attribute, QualifiedName};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -472,4 +474,62 @@ fn a_search_goes_on_where_its_steps_were_used_up() {
     assert!(turns > 50, "{turns}");
     let mut solution = progress.of_solution().expect("it was found");
     assert_eq!(cluster.resumed(&mut solution, &alike(14), &mut 0), outcome, "without a step");
+}
+
+/// What keeps the request from each device, beside the pools that cannot be used. The allocator finds one where the survey does.
+fn surveyed(cluster: &Cluster, request: &RequestDetails, class: &DeviceClass) -> (Vec<Option<Obstacle>>, Vec<String>) {
+    let allocator = Allocator { slices: &cluster.slices, allocated: &cluster.allocated, classes: &cluster.classes };
+    let node = Node { name: "n1", labels: &BTreeMap::<Str, Str>::new() };
+    let request = SurveyedRequest { details: request, admin_access: false, class };
+    let survey = allocator.survey(node, request, &mut Expressions).unwrap();
+    let obstacles: Vec<_> = survey.devices.iter().map(|device| device.obstacle.clone()).collect();
+    let is_found = cluster.devices(claim([exactly(request.details.clone())])) != "none";
+    assert!(!class.selectors.is_empty() || is_found == obstacles.contains(&None), "{obstacles:?}");
+    (obstacles, survey.unusable)
+}
+
+#[test]
+fn a_survey_says_what_keeps_a_request_from_each_device() {
+    let taint = DeviceTaint { key: "broken".into(), value: "yes".into(), effect: TaintEffect::NoSchedule };
+    let tainted = Device { taints: vec![taint.clone()], ..model("tainted", "A") };
+    let away = NodeSelection { node_name: Some("n2".into()), ..NodeSelection::default() };
+    let here = NodeSelection { node_name: Some("n1".into()), ..NodeSelection::default() };
+    let devices = [model("other", "B"), model("taken", "A"), tainted, Device { nodes: away, ..model("away", "A") }];
+    let on_n1 =
+        |device: Device| if device.name == "away".into() { device } else { Device { nodes: here.clone(), ..device } };
+    let per_device = ResourceSlice {
+        nodes: NodeSelection::default(),
+        per_device_node_selection: true,
+        ..with(slice("s", "d/p", None, &[]), devices.map(on_n1))
+    };
+    let parts = [part("half", "mem", "20"), part("full", "mem", "40")]
+        .map(|part| Device { attributes: model("", "A").attributes, ..part });
+    let slices = [
+        per_device,
+        counters("t1", "d/q", &[("mem", "40")]),
+        with(of_two(slice("t0", "d/q", None, &[])), parts),
+        of_two(slice("u", "d/r", None, &["unseen"])),
+    ];
+    let cluster = Cluster::new(slices).hold(vec![result("d/p", "taken"), result("d/q", "half")]);
+    let any = (*cluster.classes["any"]).clone();
+    let request = RequestDetails {
+        capacity: Vec::new(),
+        selectors: ["true", "model A"].map(|text| Selector { cel: Some(text.into()) }).into(),
+        ..details(1)
+    };
+    let (obstacles, unusable) = surveyed(&cluster, &request, &any);
+    let want = [
+        Obstacle::RequestSelector(1),
+        Obstacle::Taken,
+        Obstacle::Taint(taint),
+        Obstacle::OtherNode,
+        Obstacle::Taken,
+        Obstacle::Counters,
+    ];
+    assert_eq!((obstacles, unusable), (want.map(Some).into(), vec!["d/r".to_owned()]));
+    let of_a = DeviceClass { selectors: vec![Selector { cel: Some("model C".into()) }], ..any.clone() };
+    assert_eq!(surveyed(&cluster, &request, &of_a).0, vec![Some(Obstacle::ClassSelector(0)); 6]);
+    let memory = RequestDetails { capacity: vec![(QualifiedName::parse("memory"), quantity("1"))], ..details(1) };
+    assert_eq!(surveyed(&cluster, &memory, &any).0[0], Some(Obstacle::Capacity));
+    assert_eq!(surveyed(&cluster, &details(1), &any).0[0], None);
 }

@@ -15,6 +15,7 @@
 //!  takes          what the search has taken, and how it is given back
 //!  constraints, taints, counters, capacity, shares   what may refuse a device
 //!  result, config what a solution is written as
+//!  survey         what keeps a request from each device, for people
 //!  totals         for scores: how many devices of a class a node has
 //!  node_devices, free   for scores: what is free of a node's own devices, and what requests could use of it
 //! ```
@@ -46,6 +47,7 @@ mod search;
 mod select;
 mod shares;
 mod slices;
+mod survey;
 mod taints;
 mod takes;
 mod totals;
@@ -67,4 +69,5 @@ pub use progress::Progress;
 pub use result::ShareIds;
 pub use select::{PublishedDevice, Select, SelectError};
 pub use slices::Slices;
+pub use survey::{Obstacle, Survey, SurveyedDevice, SurveyedRequest};
 pub use totals::Totals;

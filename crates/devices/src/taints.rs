@@ -4,7 +4,16 @@ use crate::model::{Device, DeviceTaint, DeviceToleration, TaintEffect, Toleratio
 
 /// Whether a taint keeps the device from a request with these tolerations.
 pub(crate) fn prevent_allocation(device: &Device, tolerations: &[DeviceToleration]) -> bool {
-    device.taints.iter().any(|taint| blocks(taint) && !tolerations.iter().any(|given| tolerates(given, taint)))
+    preventing(device, tolerations).next().is_some()
+}
+
+/// Each taint that does.
+pub(crate) fn preventing<'a>(
+    device: &'a Device,
+    tolerations: &'a [DeviceToleration],
+) -> impl Iterator<Item = &'a DeviceTaint> {
+    let is_tolerated = |taint: &DeviceTaint| tolerations.iter().any(|given| tolerates(given, taint));
+    device.taints.iter().filter(move |taint| blocks(taint) && !is_tolerated(taint))
 }
 
 const fn blocks(taint: &DeviceTaint) -> bool {

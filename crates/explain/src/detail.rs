@@ -1,8 +1,10 @@
 //! What people ask next: how much is free, which taint, which label.
 
+use super::devices::{self, Clause};
 use super::quantity::{PODS, free};
 use berth_core::ledger::Ledger;
 use berth_core::model::{Node, NodeSelectorTerm, NodeTest, NodeTestOperator, Pod, Taint, TaintEffect};
+use berth_core::profile::CompiledProfile;
 use berth_simulate::Cluster;
 use std::collections::BTreeMap;
 
@@ -22,30 +24,39 @@ pub enum Detail {
     Selector { labels: Vec<String>, terms: Vec<String> },
     /// Host ports that are taken.
     Ports(Vec<u16>),
+    /// What is the matter with the pod's ResourceClaims, a clause for each request that finds too few devices.
+    Claims(Vec<Clause>),
     /// The nodes' names.
     Nodes(Vec<String>),
 }
 
-/// The facts behind one reason of `plugin` for `pod`, on the nodes named `nodes`, which must be sorted. `lacking` is the resource
-/// that the reason is about, if it is about one.
-pub fn detail(
-    cluster: &Cluster,
-    ledger: &Ledger,
-    pod: &Pod,
-    plugin: &str,
-    lacking: Option<&str>,
-    nodes: &[&str],
-) -> Detail {
-    match (plugin, lacking) {
-        (_, Some(resource)) if resource != PODS => short(ledger, pod, resource, nodes),
-        ("TaintToleration", _) => taints(cluster, pod, nodes),
-        ("NodeAffinity", _) if !pod.shape.row.node_selector.is_empty() || pod.shape.row.required_affinity.is_some() => {
-            let labels = pod.shape.row.node_selector.iter().map(|(key, value)| format!("{key}={value}"));
-            let terms = pod.shape.row.required_affinity.iter().flat_map(|affinity| affinity.terms.iter().map(term));
-            Detail::Selector { labels: labels.collect(), terms: terms.collect() }
+/// A pod and who judges it, to be asked for the facts behind a reason.
+#[derive(Clone, Copy)]
+pub struct Asked<'a> {
+    pub cluster: &'a Cluster,
+    pub ledger: &'a Ledger,
+    pub profile: &'a CompiledProfile,
+    pub pod: &'a Pod,
+}
+
+impl Asked<'_> {
+    /// The facts behind one reason of `plugin`, on the nodes named `nodes`, which must be sorted. `lacking` is the resource that the reason
+    /// is about, if it is about one.
+    pub fn detail(self, plugin: &str, lacking: Option<&str>, nodes: &[&str]) -> Detail {
+        let Self { cluster, ledger, profile, pod } = self;
+        let row = &pod.shape.row;
+        match (plugin, lacking) {
+            (_, Some(resource)) if resource != PODS => short(ledger, pod, resource, nodes),
+            ("TaintToleration", _) => taints(cluster, pod, nodes),
+            ("NodeAffinity", _) if !row.node_selector.is_empty() || row.required_affinity.is_some() => {
+                let labels = row.node_selector.iter().map(|(key, value)| format!("{key}={value}"));
+                let terms = row.required_affinity.iter().flat_map(|affinity| affinity.terms.iter().map(term));
+                Detail::Selector { labels: labels.collect(), terms: terms.collect() }
+            }
+            ("NodePorts", _) => Detail::Ports(row.host_ports.iter().map(|p| p.port).collect()),
+            ("DynamicResources", _) => Detail::Claims(devices::clauses(profile, ledger, pod, nodes)),
+            _ => Detail::Nodes(nodes.iter().map(|name| (*name).to_owned()).collect()),
         }
-        ("NodePorts", _) => Detail::Ports(pod.shape.row.host_ports.iter().map(|p| p.port).collect()),
-        _ => Detail::Nodes(nodes.iter().map(|name| (*name).to_owned()).collect()),
     }
 }
 

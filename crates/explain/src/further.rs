@@ -42,7 +42,7 @@ pub fn add_changes(report: &mut Report, cluster: &Cluster, profiles: &[Arc<Compi
     for (report, pod, profile) in judged(report, cluster, profiles, PodReport::fits_nowhere) {
         report.next = Some(Next::new(profile, pod, &rejectors(report)));
         let key = (profile.name.clone(), pod.shape.clone(), pod.priority, pod.nominated_node.clone());
-        let alike = known.get(&key).filter(|_| pod.volumes.is_none());
+        let alike = known.get(&key).filter(|_| !pod.has_claims());
         report.changes = match alike {
             Some(changes) => Some(changes.clone()),
             None if searched == SEARCHED => {
@@ -52,7 +52,7 @@ pub fn add_changes(report: &mut Report, cluster: &Cluster, profiles: &[Arc<Compi
             None => {
                 searched += 1;
                 let found = changes(cluster, &mut ledger, profile, pod);
-                if pod.volumes.is_none() {
+                if !pod.has_claims() {
                     known.insert(key, found.clone());
                 }
                 Some(found)

@@ -6,6 +6,7 @@
 //! ```text
 //!  report    the answers, in the form that machines read
 //!  detail    the facts behind a reason
+//!  devices   those behind claims that get no devices
 //!  changes/  the smallest changes that would place a pod
 //!  next      when it is tried next
 //!  further   both of these, what preemption would do, and all that stands in the way on one node, added to a report
@@ -13,13 +14,15 @@
 
 mod changes;
 mod detail;
+mod devices;
 mod further;
 mod next;
 mod quantity;
 mod report;
 
 pub use changes::{Change, ChangeKind};
-pub use detail::{Detail, detail, hard_taints, spelled as spelled_taint};
+pub use detail::{Asked, Detail, hard_taints, spelled as spelled_taint};
+pub use devices::Clause;
 pub use further::{SEARCHED, add_changes, add_preemption, add_why};
 pub use next::Next;
 pub use report::{CandidateReport, FilterReport, NodeReport, PodReport, PreemptionReport, Report, ScoredNode, Why};

@@ -10,7 +10,7 @@ use berth_core::ledger::Ledger;
 use berth_core::model::{Pod, PodKey, Str};
 use berth_core::profile::CompiledProfile;
 use berth_explain::{
-    self as explain, Detail, FilterReport, Next, NodeReport, PodReport, Report, ScoredNode, hard_taints,
+    Asked, Clause, Detail, FilterReport, Next, NodeReport, PodReport, Report, ScoredNode, hard_taints,
 };
 use berth_simulate::serving;
 use std::cmp::Reverse;
@@ -100,11 +100,22 @@ pub(in crate::cli) fn reasons(nodes: &[NodeReport]) -> Vec<Reason<'_>> {
 /// Each reason with the number of nodes that gave it and the facts behind it, most frequent first.
 fn write_reasons(out: &mut dyn Write, nodes: &[NodeReport], view: &View<'_>) -> io::Result<()> {
     let mut table = Table::new(2, [("", Right), ("", Left), ("", Left)]);
+    let mut of_claims = Vec::new();
     for Reason { plugin, text, resource, nodes } in reasons(nodes) {
-        let facts = in_words(&view.detail(plugin, resource, &nodes));
+        let detail = view.detail(plugin, resource, &nodes);
+        let facts = if let Detail::Claims(_) = &detail { String::new() } else { in_words(&detail) };
         table.row([nodes.len().to_string(), text.to_owned(), facts]);
+        if let Detail::Claims(clauses) = detail {
+            of_claims.extend(clauses);
+        }
     }
-    table.write(out)
+    table.write(out)?;
+    of_claims.iter().try_for_each(|clause| write_clause(out, clause))
+}
+
+fn write_clause(out: &mut dyn Write, Clause { what, why }: &Clause) -> io::Result<()> {
+    writeln!(out, "  {what}{}", if why.is_empty() { "" } else { ":" })?;
+    why.iter().try_for_each(|why| writeln!(out, "    - {why}"))
 }
 
 /// The nodes that fit, best first, with what each score adds.
@@ -331,8 +342,9 @@ impl View<'_> {
 
     /// The facts behind a reason of `plugin`; `lacking` is the resource that it is about.
     fn detail(&self, plugin: &str, lacking: Option<&Str>, nodes: &[&str]) -> Detail {
-        let lacking = lacking.map(|resource| &**resource);
-        explain::detail(&self.inputs.cluster, self.ledger, self.pod, plugin, lacking, nodes)
+        let Some(profile) = self.profile() else { return Detail::Nodes(Vec::new()) };
+        let asked = Asked { cluster: &self.inputs.cluster, ledger: self.ledger, profile, pod: self.pod };
+        asked.detail(plugin, lacking.map(|resource| &**resource), nodes)
     }
 
     /// The rows that a table has space for.
@@ -383,6 +395,7 @@ pub(in crate::cli) fn in_words(detail: &Detail) -> String {
             let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
             format!("host port {}", ports.join(", "))
         }
+        Detail::Claims(clauses) => clauses.iter().map(Clause::to_string).collect::<Vec<_>>().join(". "),
         Detail::Nodes(nodes) => some_of(nodes, NAMES_PER_LINE),
     }
 }

@@ -5,7 +5,7 @@ use crate::cli::explain::{Reason, in_words, reasons};
 use berth_core::ledger::Ledger;
 use berth_core::model::{Pod, PodShape, Str};
 use berth_core::profile::CompiledProfile;
-use berth_explain::{self as explain, NodeReport, PodReport, ScoredNode};
+use berth_explain::{self as explain, Asked, NodeReport, PodReport, ScoredNode};
 use berth_simulate::{Cluster, serving};
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -102,7 +102,9 @@ impl<'a> Judged<'a> {
                 pod.key
             )
         };
-        let refused = refused(&mut data.texts, self.cluster, ledger, pod, nodes);
+        let profile = serving(self.profiles, pod);
+        let asked = profile.map(|profile| Asked { cluster: self.cluster, ledger, profile, pod });
+        let refused = asked.map_or_else(Vec::new, |asked| refused(&mut data.texts, asked, nodes));
         let (scores, best) = best(data, nodes);
         let texts = &mut data.texts;
         let changes = report.changes.as_ref();
@@ -125,7 +127,7 @@ impl<'a> Judged<'a> {
     fn kind(&self, pod: &Pod) -> Option<Kind> {
         let profile = serving(self.profiles, pod)?.name.clone();
         // Claims belong to one pod.
-        let own = (self.each || pod.volumes.is_some()).then(|| pod.uid.clone());
+        let own = (self.each || pod.has_claims()).then(|| pod.uid.clone());
         Some((own, profile, pod.shape.clone(), pod.priority, pod.nominated_node.clone()))
     }
 }
@@ -151,16 +153,10 @@ fn best(data: &mut Data, nodes: &[NodeReport]) -> (Vec<Text>, Vec<Vec<i64>>) {
 }
 
 /// The reasons for which nodes refuse `pod`, with the facts behind them.
-fn refused(
-    texts: &mut Texts,
-    cluster: &Cluster,
-    ledger: &Ledger,
-    pod: &Pod,
-    nodes: &[NodeReport],
-) -> Vec<(usize, Text, Text, Text)> {
+fn refused(texts: &mut Texts, asked: Asked<'_>, nodes: &[NodeReport]) -> Vec<(usize, Text, Text, Text)> {
     let mut rows = Vec::new();
     for Reason { plugin, text, resource, nodes } in reasons(nodes).into_iter().take(REASONS) {
-        let detail = explain::detail(cluster, ledger, pod, plugin, resource.map(|name| &**name), &nodes);
+        let detail = asked.detail(plugin, resource.map(|name| &**name), &nodes);
         rows.push((nodes.len(), texts.id(plugin), texts.id(text), texts.id(&in_words(&detail))));
     }
     rows

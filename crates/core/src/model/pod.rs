@@ -250,3 +250,10 @@ pub struct Pod {
     /// Paths of spec fields that this version does not know, sorted; empty for bound pods.
     pub unknown_fields: Vec<Str>,
 }
+
+impl Pod {
+    /// Whether it names claims, for volumes or for devices, by which pods of one shape differ.
+    pub fn has_claims(&self) -> bool {
+        self.volumes.is_some() || self.resource_claims.is_some()
+    }
+}

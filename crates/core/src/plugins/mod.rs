@@ -41,6 +41,7 @@ mod work;
 
 pub use crate::model::{Cause, Plugin, PluginSet};
 pub(crate) use context::{MAX_NODE_SCORE, PluginContext, default_normalize, reverse_normalize};
+pub use dynamic_resources::{ClaimSurvey, SurveyedAsk};
 pub(crate) use helped::{HELPED_BY_PLACED, claim_matters_to};
 pub use hints::{WakeEvent, wake_events};
 pub(crate) use overlay::Overlay;

@@ -72,8 +72,12 @@ impl World {
         profile.queue.max_unschedulable = Duration::MAX;
         let mut rng = Rng::seeded(seed);
         let mut ledger = Ledger::new();
-        NODES.iter().for_each(|name| ledger.apply_node(&node(name, 4_000, 8 << 30, 100)));
-        classes(&mut rng).into_iter().for_each(|class| ledger.apply_device_class(class));
+        for name in NODES {
+            ledger.apply_node(&node(name, 4_000, 8 << 30, 100));
+        }
+        for class in classes(&mut rng) {
+            ledger.apply_device_class(class);
+        }
         let worker = Worker::new(Arc::new(profile), seed);
         Self {
             rng,
@@ -99,8 +103,10 @@ impl World {
     fn seen(&mut self, name: &str, change: impl FnOnce(&ResourceClaim) -> ResourceClaim) {
         let resource_version = self.version();
         let now = self.ledger.borrow().devices().claim(&key(name)).cloned();
-        let changed = now.map(|claim| ResourceClaim { resource_version, ..change(&claim) });
-        changed.into_iter().for_each(|claim| self.ledger.borrow_mut().apply_resource_claim(claim));
+        if let Some(claim) = now {
+            let changed = ResourceClaim { resource_version, ..change(&claim) };
+            self.ledger.borrow_mut().apply_resource_claim(changed);
+        }
     }
 
     fn event(&mut self) {
@@ -112,7 +118,9 @@ impl World {
             }
             3 => self.ledger.borrow_mut().delete_resource_slice(&format!("{driver}-{on}")),
             4 => {
-                classes(&mut self.rng).into_iter().for_each(|class| self.ledger.borrow_mut().apply_device_class(class))
+                for class in classes(&mut self.rng) {
+                    self.ledger.borrow_mut().apply_device_class(class);
+                }
             }
             5 => {
                 let name = format!("other-{}", self.version());
@@ -133,7 +141,9 @@ impl World {
                 let at = self.rng.below(self.placed.len() as u64) as usize;
                 let (pod, claims) = self.placed.swap_remove(at);
                 self.ledger.borrow_mut().delete_pod(&pod.uid);
-                claims.iter().for_each(|claim| self.seen(claim, without_devices));
+                for claim in &claims {
+                    self.seen(claim, without_devices);
+                }
             }
             9 => {
                 let name = format!("p{}", self.version());
@@ -178,7 +188,9 @@ impl World {
                 }
                 let outcome = ClaimsOutcome { written, failure: None };
                 self.ledger.borrow_mut().claims_written(&pod.uid, &writes, &outcome);
-                writes.iter().for_each(|write| self.seen(&write.key.name, ResourceClaim::clone));
+                for write in writes.iter() {
+                    self.seen(&write.key.name, ResourceClaim::clone);
+                }
                 let made = writes.iter().filter(|write| write.creates.is_some());
                 self.made.extend(made.map(|write| (pod.uid.clone(), write.key.name.clone())));
                 Some(Input::ClaimsWritten { attempt, outcome })
@@ -232,10 +244,12 @@ fn tries(wants: &str, happens: &[&dyn Fn(&mut Ledger)]) -> Vec<u32> {
     let ledger = RefCell::new(cluster());
     let apply = |change: &dyn Fn(&mut Ledger)| change(&mut ledger.borrow_mut());
     apply(&|ledger| {
-        NODES[..2].iter().for_each(|node| ledger.apply_resource_slice(devices_of(node, &[])));
-        [class("of-d", Some("device.driver == 'd'")), class("of-e", Some("device.driver == 'e'"))]
-            .into_iter()
-            .for_each(|class| ledger.apply_device_class(class));
+        for node in &NODES[..2] {
+            ledger.apply_resource_slice(devices_of(node, &[]));
+        }
+        for (name, driver) in [("of-d", "device.driver == 'd'"), ("of-e", "device.driver == 'e'")] {
+            ledger.apply_device_class(class(name, Some(driver)));
+        }
         ledger.apply_resource_claim(held("e", claim_of("theirs", vec![request("r", "gpu", 1)]), "a", "9"));
         ledger.apply_resource_claim(held("d", claim_of("ours", vec![request("r", "gpu", 1)]), "a", "9"));
         ledger.apply_resource_claim(claim_of("c", vec![request("r", wants, 1)]));
@@ -246,7 +260,7 @@ fn tries(wants: &str, happens: &[&dyn Fn(&mut Ledger)]) -> Vec<u32> {
     let mut step = || {
         now += 20_000;
         while worker.step(Time::from_millis(now), &mut Vec::new(), &ledger, &mut Vec::new()) == Next::Now {}
-        worker.queue.entries().next().map_or(0, |entry| entry.attempts())
+        worker.queue.entries().next().map_or(0, crate::queue::Entry::attempts)
     };
     step();
     let tried = happens.iter().map(|change| {

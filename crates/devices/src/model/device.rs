@@ -87,14 +87,14 @@ pub struct ValidRange {
     pub step: Option<Quantity>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DeviceTaint {
     pub key: Str,
     pub value: Str,
     pub effect: TaintEffect,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TaintEffect {
     None,
     NoSchedule,

@@ -36,6 +36,14 @@ pub enum ChangeKind {
     Together,
     /// A claim of the pod is made, or bound to a volume that any node can use.
     FixClaim,
+    /// One request of a ResourceClaim is for fewer devices: as many as one node has.
+    LowerDeviceCount,
+    /// One request of a ResourceClaim loses one selector.
+    DropDeviceSelector,
+    /// One request of a ResourceClaim tolerates one taint of devices more.
+    TolerateDeviceTaint,
+    /// Another ResourceClaim gives up its devices.
+    FreeDevices,
     /// A node is uncordoned.
     Uncordon,
     /// A node gets one label, or loses one.
@@ -93,7 +101,7 @@ impl Draft {
         let (node, place) = match edit {
             Edit::Node(node) => (node.after.name, String::new()),
             Edit::NewNode { like, .. } => (like, String::new()),
-            Edit::Pod(_) | Edit::RemovedPod(_) | Edit::Claim { .. } => {
+            Edit::Pod(_) | Edit::RemovedPod(_) | Edit::Claim { .. } | Edit::ResourceClaim { .. } => {
                 let place = match placement.feasible {
                     1 => format!(": it fits {}", placement.node),
                     more => format!(": it fits {} and {} more", placement.node, more - 1),
@@ -126,22 +134,24 @@ fn class(kind: ChangeKind, weight: u64) -> u8 {
         ChangeKind::LowerRequest | ChangeKind::LowerRequests if weight <= TUNED => 1,
         ChangeKind::ChangeNodeSelector | ChangeKind::ChangeHostPort | ChangeKind::RaiseMaxSkew => 1,
         // Something is added to the pod.
-        ChangeKind::Tolerate => 2,
+        ChangeKind::Tolerate | ChangeKind::TolerateDeviceTaint => 2,
         ChangeKind::LabelPod if weight == 0 => 2,
         // A node is opened.
         ChangeKind::Uncordon | ChangeKind::LabelNode | ChangeKind::RemoveTaint | ChangeKind::RecoverNode => 3,
         // The pod gives up a rule.
         ChangeKind::DropNodeSelector
         | ChangeKind::DropNodeAffinity
+        | ChangeKind::DropDeviceSelector
         | ChangeKind::LowerMinDomains
         | ChangeKind::ScheduleAnyway
         | ChangeKind::DropPodAffinity
         | ChangeKind::DropPodAntiAffinity
         | ChangeKind::LabelPod => 4,
         ChangeKind::LowerRequest | ChangeKind::LowerRequests if weight <= HALVED => 5,
+        ChangeKind::LowerDeviceCount => 5,
         ChangeKind::FixClaim | ChangeKind::Together => 6,
         // Others pay.
-        ChangeKind::RemovePod => 7,
+        ChangeKind::RemovePod | ChangeKind::FreeDevices => 7,
         ChangeKind::AddNode => 8,
         ChangeKind::LowerRequest | ChangeKind::LowerRequests => 9,
     }

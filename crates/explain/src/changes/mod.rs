@@ -55,7 +55,10 @@ pub(super) fn changes(cluster: &Cluster, ledger: &mut Ledger, profile: &Compiled
         found.extend(drafts.into_iter().filter_map(|draft| placed(draft, &mut trial)));
     }
     // If only other pods or new nodes would help, several changes of the pod at once may help too.
-    if found.iter().all(|(_, change)| matches!(change.kind, ChangeKind::RemovePod | ChangeKind::AddNode)) {
+    if found
+        .iter()
+        .all(|(_, change)| matches!(change.kind, ChangeKind::RemovePod | ChangeKind::FreeDevices | ChangeKind::AddNode))
+    {
         let drafts = propose::together::make(&scene, &mut trial);
         found.extend(drafts.into_iter().filter_map(|draft| placed(draft, &mut trial)));
     }

@@ -1,6 +1,6 @@
 use berth_core::cycle::{self, Explanation, NodeAnswer};
 use berth_core::ledger::{Ledger, NodeId};
-use berth_core::model::{Node, PersistentVolume, PersistentVolumeClaim, Pod, PodShape, Str};
+use berth_core::model::{Node, PersistentVolume, PersistentVolumeClaim, Pod, PodShape, ResourceClaim, Str};
 use berth_core::profile::CompiledProfile;
 use std::sync::Arc;
 
@@ -94,6 +94,8 @@ pub(super) enum Edit {
         /// Not in the ledger yet.
         volume: Box<PersistentVolume>,
     },
+    /// A known ResourceClaim, changed.
+    ResourceClaim { before: Box<ResourceClaim>, after: Box<ResourceClaim> },
 }
 
 #[derive(Debug, Clone)]
@@ -107,6 +109,10 @@ impl Edit {
         let mut after = node.clone();
         change(&mut after);
         Self::Node(Box::new(NodeEdit { before: node.clone(), after }))
+    }
+
+    pub(super) fn resource_claim(before: &ResourceClaim, after: ResourceClaim) -> Self {
+        Self::ResourceClaim { before: Box::new(before.clone()), after: Box::new(after) }
     }
 
     pub(super) fn of_pod(pod: &Pod, change: impl FnOnce(&mut PodShape)) -> Self {
@@ -133,6 +139,12 @@ impl Edit {
                 ledger.delete_pod(&removed.uid);
                 let answer = question(ledger, pod);
                 ledger.apply_pod(Pod::clone(removed));
+                answer
+            }
+            Self::ResourceClaim { before, after } => {
+                ledger.apply_resource_claim(ResourceClaim::clone(after));
+                let answer = question(ledger, pod);
+                ledger.apply_resource_claim(ResourceClaim::clone(before));
                 answer
             }
             Self::Claim { claim, volume } => {

@@ -122,7 +122,7 @@ impl Claim {
     }
 
     /// The newest that is known.
-    fn now(&self) -> &Arc<ResourceClaim> {
+    pub(super) fn now(&self) -> &Arc<ResourceClaim> {
         self.written.as_ref().unwrap_or(&self.seen)
     }
 

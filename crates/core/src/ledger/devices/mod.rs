@@ -116,6 +116,14 @@ impl DeviceTable {
         self.claim(self.extended.of(namespace, pod)?)
     }
 
+    /// The claims that have devices, sorted, as far as that is written: what is only decided is left out. O(claims · log claims).
+    pub fn allocated_claims(&self) -> Vec<&Arc<ResourceClaim>> {
+        let mut claims: Vec<_> =
+            self.claims.values().map(Claim::now).filter(|claim| claim.allocation.is_some()).collect();
+        claims.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+        claims
+    }
+
     /// Why ResourceClaims cannot be read, if so: the API server does not serve them, or not to us.
     pub const fn unread(&self) -> Option<&Str> {
         self.unread.as_ref()
@@ -167,8 +175,8 @@ impl Ledger {
         let devices = &mut self.devices;
         let changes_spec = devices.specs.get(&class.name).is_none_or(|known| *known != spec);
         if changes_spec {
-            let selectors = spec.selectors.iter().filter_map(|selector| selector.cel.as_ref());
-            match selectors.filter_map(|expression| berth_cel::only_driver(expression)).next() {
+            let mut selectors = spec.selectors.iter().filter_map(|selector| selector.cel.as_ref());
+            match selectors.find_map(|expression| berth_cel::only_driver(expression)) {
                 Some(driver) => devices.only_drivers.insert(class.name.clone(), driver),
                 None => devices.only_drivers.remove(&class.name),
             };

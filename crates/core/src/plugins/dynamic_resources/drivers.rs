@@ -3,17 +3,20 @@ use super::resolve::resolve;
 use crate::ledger::Ledger;
 use crate::model::{Pod, Str};
 use berth_devices::model::{Request, ResourceClaim as ClaimSpec};
+use smallvec::SmallVec;
 
-/// Whether devices of one of the drivers may be what the pod waits for: a claim of it that has none, or its extended resources, want some of a
-/// class that may select them. In doubt they may. O(requests · drivers).
-pub(crate) fn may_want<'a>(ledger: &Ledger, pod: &Pod, mut drivers: impl Iterator<Item = &'a str>) -> bool {
-    let devices = ledger.devices();
-    let Ok(claims) = resolve(devices, pod) else { return true };
-    let open = || claims.iter().filter(|claim| claim.allocation.is_none());
-    drivers.any(|driver| {
-        let may_be = |class: &Str| devices.may_be_of(class, driver);
-        open().any(|claim| classes_of(&claim.spec).any(may_be)) || extended::classes_of(ledger, pod).any(may_be)
-    })
+/// The classes of which the pod's claims that have no devices, or its extended resources, want some, each once; `None` where that cannot be
+/// known. O(requests · classes).
+pub(crate) fn classes_waited_for<'a>(ledger: &'a Ledger, pod: &'a Pod) -> Option<SmallVec<[&'a Str; 4]>> {
+    let claims = resolve(ledger.devices(), pod).ok()?;
+    let open = claims.into_iter().filter(|claim| claim.allocation.is_none());
+    let mut classes = SmallVec::new();
+    for class in open.flat_map(|claim| classes_of(&claim.spec)).chain(extended::classes_of(ledger, pod)) {
+        if !classes.contains(&class) {
+            classes.push(class);
+        }
+    }
+    Some(classes)
 }
 
 fn classes_of(claim: &ClaimSpec) -> impl Iterator<Item = &Str> {

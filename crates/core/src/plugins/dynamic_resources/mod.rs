@@ -7,6 +7,7 @@
 //!  readiness  whether devices that a driver must prepare are ready
 //!  selectors  compiled CEL expressions
 //!  kept       what looks found on rows
+//!  survey     what keeps each request from each device, for people
 //!  drivers    whose devices a pod may wait for
 //! ```
 //!
@@ -22,11 +23,13 @@ mod kept_tests;
 mod readiness;
 mod resolve;
 mod selectors;
+mod survey;
 
-pub(crate) use drivers::may_want;
+pub(crate) use drivers::classes_waited_for;
 pub(crate) use extended::request_of;
 pub(crate) use readiness::{AwaitedDevice, Readiness, awaited_devices, readiness};
 pub(crate) use resolve::waits_for;
+pub use survey::{ClaimSurvey, SurveyedAsk};
 
 use super::context::{Cause, Plugin, PluginContext, PreFilterRefusal, Stop, Verdict, Work};
 use crate::io::IdleClaim;
@@ -177,13 +180,7 @@ impl<'t> State<'t> {
 
     /// Bit by bit, the allocated claims that the node cannot use.
     fn unavailable_on(&self, cx: PluginContext<'_>, node: NodeId) -> u128 {
-        let nodes = cx.ledger.nodes();
-        let labels = LabelsOf(nodes.labels(node));
-        let node = Node { name: nodes.name(node), labels: &labels };
-        let is_here = |claim: &ResourceClaim| node_selector(claim).is_none_or(|s| s.matches(&node).unwrap_or(false));
-        let is_late = |claim: &ResourceClaim| cx.ledger.devices().is_late(&claim.key);
-        let is_usable = |claim: &ResourceClaim| is_here(claim) && !readiness::has_failed(claim) && !is_late(claim);
-        let unusable = self.claims.iter().enumerate().filter(|(_, claim)| !is_usable(claim));
+        let unusable = self.claims.iter().enumerate().filter(|(_, claim)| !is_usable(cx, claim, node));
         unusable.fold(0, |bits, (index, _)| bits | bit(index))
     }
 
@@ -337,6 +334,15 @@ fn check_requests(devices: &DeviceTable, claim: &ResourceClaim) -> Result<(), St
         }
     }
     Ok(())
+}
+
+/// Whether the node can use the devices that the claim has, if it has some.
+fn is_usable(cx: PluginContext<'_>, claim: &ResourceClaim, node: NodeId) -> bool {
+    let nodes = cx.ledger.nodes();
+    let labels = LabelsOf(nodes.labels(node));
+    let node = Node { name: nodes.name(node), labels: &labels };
+    let is_here = node_selector(claim).is_none_or(|selector| selector.matches(&node).unwrap_or(false));
+    is_here && !readiness::has_failed(claim) && !cx.ledger.devices().is_late(&claim.key)
 }
 
 fn node_selector(claim: &ResourceClaim) -> Option<&NodeSelector> {

@@ -221,18 +221,31 @@ impl Judge<'_> {
         for plugin in rejectors.iter().filter(|plugin| hints.newest[*plugin as usize] > since) {
             let is_told = !is_compared(plugin) || hints.newest_other[plugin as usize] > since;
             let is_helped = is_told
-                || match COMPARING.iter().position(|compared| *compared == plugin) {
-                    Some(at) => self.newest_movements(ledger, hold, &pod.shape)?[at] > since,
-                    None => {
-                        let newer = hints.drivers.iter().filter(|(version, _)| *version > since);
-                        dynamic_resources::may_want(ledger, pod, newer.map(|(_, driver)| &**driver))
-                    }
+                || if let Some(at) = COMPARING.iter().position(|compared| *compared == plugin) {
+                    self.newest_movements(ledger, hold, &pod.shape)?[at] > since
+                } else {
+                    self.may_want_devices(ledger, hold, pod, since)?
                 };
             if is_helped {
                 return Ok(Some(hints.by[plugin as usize]));
             }
         }
         Ok(None)
+    }
+
+    /// Whether devices that came or were given back after version `since` may be of a class that the pod waits for.
+    fn may_want_devices(&mut self, ledger: &Ledger, hold: &mut Work, pod: &Pod, since: u64) -> Result<bool, Stop> {
+        let Some(classes) = dynamic_resources::classes_waited_for(ledger, pod) else { return Ok(true) };
+        let drivers = self.hints.drivers.iter().filter(|(version, _)| *version > since);
+        let cost = 1 + classes.len() * self.hints.drivers.len();
+        hold.take(cost.min(WORK_PER_HOLD))?;
+        // As where movements are compared: so many wait that a few useless attempts cost less.
+        if self.work.take(cost).is_err() {
+            return Ok(true);
+        }
+        let devices = ledger.devices();
+        let mut drivers = drivers.map(|(_, driver)| driver);
+        Ok(drivers.any(|driver| classes.iter().any(|class| devices.may_be_of(class, driver))))
     }
 
     fn newest_movements(

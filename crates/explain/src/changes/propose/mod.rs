@@ -2,6 +2,7 @@
 
 mod capacity;
 mod claims;
+mod devices;
 mod ports;
 mod relations;
 mod requests;
@@ -20,7 +21,7 @@ use berth_core::model::Labels;
 type Propose = fn(&Scene<'_>, &mut Trial<'_>) -> Vec<Draft>;
 
 /// Every proposer. Those that need few trials come first.
-pub(super) const ALL: [Propose; 11] = [
+pub(super) const ALL: [Propose; 12] = [
     taints::uncordon,
     taints::tolerate,
     taints::remove,
@@ -31,6 +32,7 @@ pub(super) const ALL: [Propose; 11] = [
     relations::relax,
     ports::change,
     claims::fix,
+    devices::change,
     capacity::make,
 ];
 

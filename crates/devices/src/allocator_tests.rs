@@ -253,14 +253,27 @@ fn admin_access_consumes_counters_140729() {
     assert_eq!(cluster.devices(claim([admin(), exactly(details(1))])), "none");
 }
 
+/// Upstream gives what it took to others at once.
 #[test]
-fn an_allocated_device_without_a_slice_frees_its_counters_140802() {
-    let slices = [
-        counters("s1", "d/p", &[("mem", "40")]),
-        with(of_two(slice("s0", "d/p", None, &[])), [part("a", "mem", "40")]),
-    ];
-    let cluster = Cluster::new(slices).hold(vec![result("d/p", "left")]);
-    assert_eq!(cluster.devices(claim([exactly(details(1))])), "r0=a");
+fn an_allocated_device_that_no_slice_shows_any_more_takes_what_it_took_140802() {
+    let shows = |parts: Vec<Device>| with(of_two(slice("s0", "d/p", None, &[])), parts);
+    let counters = || counters("s1", "d/p", &[("mem", "40")]);
+    let one = || claim([exactly(details(1))]);
+    let without = || Cluster::new([counters(), shows(vec![part("a", "mem", "40")])]);
+    let mut cluster = without().hold(vec![result("d/p", "gone")]);
+    assert_eq!(cluster.devices(one()), "r0=a", "what it took is not known");
+    cluster.allocated.remember(&shows(vec![part("a", "mem", "40"), part("gone", "mem", "1")]));
+    assert_eq!(cluster.devices(one()), "none");
+    cluster.slices.apply(shows(vec![part("a", "mem", "40"), part("gone", "mem", "0")]));
+    assert_eq!(cluster.devices(one()), "r0=a", "a slice shows it again, and that it takes nothing now");
+    let mut cluster = without().hold(vec![result("d/p", "gone")]);
+    cluster.allocated.remember(&shows(vec![part("gone", "mem", "1")]));
+    cluster
+        .allocated
+        .deallocate(&AllocationResult { results: vec![result("d/p", "gone")], ..AllocationResult::default() });
+    assert_eq!(cluster.allocated, AllocatedState::default());
+    let cluster = cluster.hold(vec![result("d/p", "gone")]);
+    assert_eq!(cluster.devices(one()), "r0=a", "nothing is remembered of a device that was given back");
 }
 
 /// A device of 10Gi memory that can be shared in steps of 1Gi.

@@ -12,19 +12,22 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Counters {
     totals: Vec<Quantity>,
+    /// By counter, the names of its set and of itself.
+    names: Vec<[Str; 2]>,
     /// By counter, the number of its set.
     set_of: Vec<u32>,
     /// Parts of all devices, those of one device side by side.
     parts: Vec<(u32, Quantity)>,
     /// By device of the pool; empty in a pool whose devices take nothing.
     by_device: Vec<Range<u32>>,
-    /// Devices that other nodes use, and that take from the same counters.
+    /// Devices that other nodes use, and what they take from the same counters.
     elsewhere: Vec<(Str, Range<u32>)>,
 }
 
 impl Counters {
     pub(crate) const EMPTY: Self = Self {
         totals: Vec::new(),
+        names: Vec::new(),
         set_of: Vec::new(),
         parts: Vec::new(),
         by_device: Vec::new(),
@@ -52,6 +55,23 @@ impl Counters {
     pub(crate) fn left(&self, pool: &Pool, in_use: Option<&PoolUse>) -> Vec<Quantity> {
         let taken = Taken::by_allocations(pool, in_use);
         self.totals.iter().zip(taken.amounts).map(|(total, taken)| *total - taken).collect()
+    }
+
+    fn shows(&self, pool: &Pool, device: &Str) -> bool {
+        self.elsewhere.iter().any(|(name, _)| name == device) || pool.devices().any(|(_, own)| own.name == *device)
+    }
+
+    /// The number of a counter that is there still.
+    fn find(&self, set: &Str, counter: &Str) -> Option<usize> {
+        self.names.iter().position(|[of, name]| of == set && name == counter)
+    }
+
+    /// What devices take that are held and that no slice shows any more.
+    fn taken_unseen<'a>(&'a self, pool: &'a Pool, in_use: &'a PoolUse) -> impl Iterator<Item = (usize, Quantity)> {
+        let gone = in_use.remembered().filter(|(device, _)| !self.shows(pool, device));
+        let parts = gone.flat_map(|(_, consumed)| consumed);
+        let counters = parts.flat_map(|part| part.counters.iter().map(move |(name, amount)| (part, name, *amount)));
+        counters.filter_map(|(part, name, amount)| Some((self.find(&part.counter_set, name)?, amount)))
     }
 
     fn all_parts<'a>(&'a self, pool: &'a Pool) -> impl Iterator<Item = (&'a Str, &'a [(u32, Quantity)])> {
@@ -82,6 +102,7 @@ impl<'a> Numbering<'a> {
             for (name, total) in &set.counters {
                 counters.insert(name, self.counters.totals.len() as u32);
                 self.counters.totals.push(*total);
+                self.counters.names.push([set.name.clone(), name.clone()]);
                 self.counters.set_of.push(number);
             }
         }
@@ -125,7 +146,7 @@ impl<'a> Numbering<'a> {
     pub(crate) fn add_elsewhere(&mut self, slices: &[Arc<ResourceSlice>]) -> Result<(), String> {
         for device in slices.iter().flat_map(|slice| &slice.devices) {
             let range = self.add_parts(&device.consumes_counters)?;
-            if !range.is_empty() {
+            if !self.counters.totals.is_empty() {
                 self.counters.elsewhere.push((device.name.clone(), range));
             }
         }
@@ -197,7 +218,8 @@ impl CounterUse {
 }
 
 impl Taken {
-    /// By every device of the pool that is allocated, as its slice now describes it (upstream does the same: #140802).
+    /// By every device of the pool that is allocated, as its slice now describes it; one that no slice shows takes what it took when one did,
+    /// if that was seen, and else nothing, as upstream has it in either case (#140802).
     fn by_allocations(pool: &Pool, in_use: Option<&PoolUse>) -> Self {
         let counters = pool.counters();
         let mut taken = Self { amounts: vec![Quantity::ZERO; counters.totals.len()], overdrawn: 0 };
@@ -205,6 +227,9 @@ impl Taken {
             let allocated = counters.all_parts(pool).filter(|(name, _)| in_use.device(name).is_some());
             for (counter, amount) in allocated.flat_map(|(_, parts)| parts) {
                 taken.amounts[*counter as usize] += *amount;
+            }
+            for (counter, amount) in counters.taken_unseen(pool, in_use) {
+                taken.amounts[counter] += amount;
             }
         }
         taken.overdrawn = taken.amounts.iter().zip(&counters.totals).filter(|(taken, total)| taken > total).count();

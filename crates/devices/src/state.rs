@@ -1,10 +1,10 @@
 //! Which devices are allocated, kept up to date claim by claim.
 
-use crate::model::{AllocationResult, DeviceResult, PoolId, Str, named};
+use crate::model::{AllocationResult, CounterConsumption, DeviceResult, PoolId, ResourceSlice, Str, named};
 use berth_cel::QualifiedName;
 use berth_quantity::Quantity;
 use rustc_hash::FxHashMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The devices that claims hold, after `allocateddevices.go`. Admin access holds nothing.
 ///
@@ -17,11 +17,21 @@ pub struct AllocatedState {
     contested: BTreeSet<(PoolId, Str)>,
 }
 
-/// The devices of one pool that are allocated.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+/// The devices of one pool that are allocated. What is remembered of slices makes no difference between two of them: it is not of the claims.
+#[derive(Debug, Clone, Default)]
 pub struct PoolUse {
     devices: FxHashMap<Str, DeviceUse>,
+    /// What devices took from counters by the slices that showed them last, where these may be gone.
+    remembered: BTreeMap<Str, Vec<CounterConsumption>>,
 }
+
+impl PartialEq for PoolUse {
+    fn eq(&self, other: &Self) -> bool {
+        self.devices == other.devices
+    }
+}
+
+impl Eq for PoolUse {}
 
 /// Who holds one device.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -65,9 +75,24 @@ impl AllocatedState {
             }
             if *device == DeviceUse::default() {
                 pool.devices.remove(&result.device);
+                pool.remembered.remove(&result.device);
             }
             if pool.devices.is_empty() {
                 self.pools.remove(&id);
+            }
+        }
+    }
+
+    /// Remembers what the devices of a slice take from counters that claims hold. To be called before the slice changes or goes, or one of a
+    /// newer generation replaces it: who has a device that no slice shows any more may use it still, and upstream gives what it took to others
+    /// (#140802). Costs a look at each device of the slice.
+    pub fn remember(&mut self, slice: &ResourceSlice) {
+        let Some(pool) = self.pools.get_mut(&slice.id) else { return };
+        for device in &slice.devices {
+            if device.consumes_counters.is_empty() {
+                pool.remembered.remove(&device.name);
+            } else if pool.devices.contains_key(&device.name) {
+                pool.remembered.insert(device.name.clone(), device.consumes_counters.clone());
             }
         }
     }
@@ -90,6 +115,11 @@ impl PoolUse {
     /// `None` if nobody holds the device.
     pub fn device(&self, name: &str) -> Option<&DeviceUse> {
         self.devices.get(name)
+    }
+
+    /// What devices took from counters by the slices that showed them last. It counts for those alone that no slice shows now.
+    pub fn remembered(&self) -> impl Iterator<Item = (&Str, &[CounterConsumption])> {
+        self.remembered.iter().map(|(device, parts)| (device, &**parts))
     }
 }
 

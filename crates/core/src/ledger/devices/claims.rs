@@ -370,14 +370,15 @@ impl Ledger {
         let has_changed = before != now;
         let mut freed = Drivers::new();
         if has_changed {
+            // First what is held now: nothing is forgotten of a device that was held before, too.
+            if let Some(held) = now {
+                devices.allocated.allocate(held);
+            }
             if let Some(held) = before {
                 devices.allocated.deallocate(held);
                 freed.extend(held.results.iter().filter(|one| !one.admin_access).map(|one| one.driver.clone()));
                 freed.sort_unstable();
                 freed.dedup();
-            }
-            if let Some(held) = now {
-                devices.allocated.allocate(held);
             }
             let held = before.into_iter().chain(now).flat_map(|held| &held.results);
             devices.offers.change(&self.nodes, &devices.slices, held.map(|one| (&one.driver, &one.pool)));

@@ -150,6 +150,15 @@ impl DeviceTable {
         self.offers.change(nodes, &self.slices, pools.map(|id| (&id.driver, &id.pool)));
     }
 
+    /// Remembers what devices take that claims hold, of the slices of the pool's newest generation that are about to change or to be replaced.
+    fn remember_parts(&mut self, pool: &PoolId, is_about_to: impl Fn(&ResourceSlice) -> bool) {
+        let slices = self.slices.of_pool(pool);
+        let newest = slices.iter().map(|slice| slice.generation).max();
+        for slice in slices.iter().filter(|slice| Some(slice.generation) == newest && is_about_to(slice)) {
+            self.allocated.remember(slice);
+        }
+    }
+
     /// Whether the class may select devices of the driver, as far as that shows without looking at any.
     pub(crate) fn may_be_of(&self, class: &str, driver: &str) -> bool {
         self.only_drivers.get(class).is_none_or(|only| **only == *driver)
@@ -215,6 +224,10 @@ impl Ledger {
             let before = devices.slices.pool_of(&slice.name).cloned();
             let now = slice.id.clone();
             devices.note_offers_of(nodes, before.iter());
+            if let Some(pool) = &before {
+                devices.remember_parts(pool, |own| own.name == slice.name);
+            }
+            devices.remember_parts(&now, |own| own.generation < slice.generation);
             devices.slices.apply(slice);
             devices.slices_version += 1;
             devices.note_offers_of(nodes, [&now].into_iter());
@@ -225,6 +238,9 @@ impl Ledger {
     pub fn delete_resource_slice(&mut self, name: &str) {
         let pool = self.devices.slices.pool_of(name).cloned();
         self.devices.note_offers_of(&self.nodes, pool.iter());
+        if let Some(pool) = &pool {
+            self.devices.remember_parts(pool, |own| *own.name == *name);
+        }
         if self.devices.slices.delete(name) {
             self.devices.slices_version += 1;
             self.record(None, Change::Device(DeviceChange::SliceDeleted));

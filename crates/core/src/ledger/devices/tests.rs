@@ -1,8 +1,9 @@
 use super::*;
-use crate::device_testing::{allocated, claim, cluster, key, wanting};
+use crate::device_testing::{allocated, claim, cluster, devices_of, key, wanting};
 use crate::io::{ClaimsFailure, ClaimsOutcome, WrittenClaim};
 use crate::ledger::Change;
-use crate::model::{ClaimWrite, ExtendedClaim, Pod};
+use crate::model::{ClaimAllocation, ClaimWrite, ExtendedClaim, Pod};
+use berth_devices::model::{CounterConsumption, DeviceResult};
 
 /// What `p` is given of the claim `c` on node `a`, brought into force.
 fn assumed(ledger: &mut Ledger, pod: &Pod) -> Arc<[ClaimWrite]> {
@@ -313,4 +314,35 @@ fn two_claims_that_are_seen_with_one_device_are_named_with_the_schedulers_of_the
     ledger.delete_resource_claim("default/d");
     ledger.delete_resource_claim("default/f");
     assert_eq!(ledger.contested_devices(), []);
+}
+
+/// Whoever has the device may use it still: others are not given what it takes.
+#[test]
+fn what_a_held_device_takes_from_counters_outlives_its_slice_140802() {
+    let (mut ledger, _) = start();
+    let remembered = |ledger: &Ledger| -> Vec<String> {
+        assert_eq!(ledger.audit(), Ok(()));
+        let pool = PoolId { driver: "d".into(), pool: "a".into() };
+        let used = ledger.devices().allocated().pool(&pool);
+        used.into_iter().flat_map(|used| used.remembered()).map(|(device, _)| device.to_string()).collect()
+    };
+    let mut counting = devices_of("a", &["0", "1"]);
+    for device in &mut counting.devices {
+        device.consumes_counters = vec![CounterConsumption { counter_set: "set".into(), counters: Vec::new() }];
+    }
+    ledger.apply_resource_slice(counting.clone());
+    let has = allocated(claim("c", 1), "a", "0", &["q"]);
+    ledger.apply_resource_claim(has.clone());
+    assert!(remembered(&ledger).is_empty());
+    let newer = ResourceSlice { name: "newer".into(), generation: counting.generation + 1, ..devices_of("a", &["1"]) };
+    ledger.apply_resource_slice(newer.clone());
+    assert_eq!(remembered(&ledger), ["0"], "and not 1, which nobody has");
+    ledger.delete_resource_slice(&counting.name);
+    let mut more = ClaimAllocation::clone(has.allocation.as_ref().expect("allocated"));
+    more.result.results.push(DeviceResult { device: "1".into(), ..more.result.results[0].clone() });
+    let more = Some(Arc::new(more));
+    ledger.apply_resource_claim(ResourceClaim { resource_version: "6".into(), allocation: more, ..has });
+    assert_eq!(remembered(&ledger), ["0"], "the claim has it still, with another one");
+    ledger.apply_resource_claim(ResourceClaim { resource_version: "7".into(), ..claim("c", 1) });
+    assert!(remembered(&ledger).is_empty(), "it was given back");
 }

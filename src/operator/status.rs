@@ -15,7 +15,7 @@ use berth_api::{self as api, SchedulerNameState, SchedulerNameStatus, SchedulerP
 use berth_core::ledger::ContestedDevice;
 use berth_core::model::Str;
 use berth_core::profile::{CompiledProfile, Mode, Sampling, ShareBy};
-use berth_core::worker::{Storm, WorkerSnapshot};
+use berth_core::worker::{InVain, Storm, WorkerSnapshot};
 use berth_profile::CompileError;
 use berth_runtime::Clock;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as WallTime;
@@ -487,17 +487,24 @@ pub(super) fn numbers(snapshot: &WorkerSnapshot, sampling: Sampling, since: Time
 }
 
 fn storm_text(storm: &Storm) -> String {
-    let Storm { pod, node, preemptions, victims, pods, .. } = storm;
-    let taken_by = printable(&storm.taken_by, NAME);
+    let Storm { pod, node, preemptions, victims, why, pods } = storm;
+    let why = match why {
+        InVain::TakenBy(by) => format!(
+            "scheduler {} took the freed capacity on node {node} each time: nothing more is evicted for a while; let one scheduler serve these \
+             nodes, or give its pods a lower claim to them",
+            printable(by, NAME)
+        ),
+        InVain::RefusedByExtender => format!(
+            "an extender refused node {node} each time after it was freed: nothing more is evicted for a while; let the extender be asked about \
+             preemption too (verbs.preempt), so that it refuses nodes before pods are evicted from them"
+        ),
+    };
     let others = match pods - 1 {
         0 => String::new(),
         1 => "; the same happened to 1 more pod".to_owned(),
         more => format!("; the same happened to {more} more pods"),
     };
-    format!(
-        "{victims} pods were evicted for pod {pod} in {preemptions} preemptions, and scheduler {taken_by} took the freed capacity on node {node} each time: \
-         nothing more is evicted for a while; let one scheduler serve these nodes, or give its pods a lower claim to them{others}"
-    )
+    format!("{victims} pods were evicted for pod {pod} in {preemptions} preemptions, and {why}{others}")
 }
 
 /// The share of `nodes` at which the search for feasible ones ends.
@@ -525,7 +532,7 @@ mod tests {
                 node: "n1".into(),
                 preemptions: 2,
                 victims: 6,
-                taken_by: "other".into(),
+                why: InVain::TakenBy("other".into()),
                 pods: 3,
             }),
             nodes_matched: 5_000,

@@ -250,7 +250,7 @@ conditions! {
         AnotherSchedulerServes => False,
         /// Two claims hold one device, and a pod of this profile uses one of them: another scheduler allocates from the same pool.
         DeviceAllocatedTwice => False,
-        /// Pods were evicted to make room, and another scheduler took it each time: no more are, for a while.
+        /// Pods were evicted to make room, and another scheduler took it each time, or an extender refused the node: no more are, for a while.
         PreemptionStorm => False,
         /// The watch of pods or nodes is behind, so that nothing is bound.
         StaleCache => False,

@@ -211,8 +211,8 @@ metrics! {
         "Preemptions of which a victim could not be evicted",
         "preemptions with a victim that could not be evicted; the pod is tried again";
     PreemptionStorms: Counter, "berth_preemption_storms_total", "`profile`",
-        "Times that evictions for a pod were stopped because another scheduler took the freed capacity",
-        "how often evictions for a pod stopped because another scheduler took the freed capacity: condition `SchedulingHealthy`, reason `PreemptionStorm`";
+        "Times that evictions for a pod were stopped because another scheduler took the freed capacity, or an extender refused the node",
+        "how often evictions for a pod stopped because another scheduler took the freed capacity, or an extender refused the node: condition `SchedulingHealthy`, reason `PreemptionStorm`";
     ShadowComparisons: Counter, "berth_shadow_comparisons_total", "`profile`, `outcome` = `same`, `tied`, `worse`, `refused`, `unschedulable`, `held`, `failed`",
         "Pods of other schedulers that were compared as they were bound, by how that came out",
         "pods that another scheduler bound and that a profile in mode DryRun decided for: the `same` node, another of the profile's best (`tied`), one that fits and is not among the best (`worse`), one that a filter refuses (`refused`); the profile finds no node (`unschedulable`), would hold the pod, or its attempt would fail ([shadow](shadow.md))";

@@ -245,3 +245,36 @@ fn pods_are_evicted_from_a_node_that_an_extender_refused_for_its_pods() {
     );
     assert_eq!(bench.worker.queue.counts().backoff, 1, "an extender refused it: it waits for no event");
 }
+
+/// An extender that is not asked about preemption refuses the node each time that it was freed; another pod is put there each time.
+#[test]
+fn a_node_that_an_extender_refuses_is_freed_twice_and_then_no_more() {
+    let mut bench = Bench::new(preempting(vec![filter("x", OnFailure::Fail)]), "a");
+    bench.pod(Pod { priority: 10, ..pod("p", shape_of(500, 0)) });
+    let mut preemptions = 0;
+    for again in 0..5 {
+        let low = format!("low-{again}");
+        bench.pod(Pod { node_name: Some("a".into()), priority: 1, ..pod(&low, shape_of(900, 0)) });
+        bench.now += 20_000;
+        bench.settle();
+        let Some((attempt, _, victims, _)) = bench.evictions.pop() else { continue };
+        assert_eq!(victims, format!("a:{low}"));
+        preemptions += 1;
+        bench.inputs.push(Input::EvictionEnded { attempt, outcome: EvictionOutcome::Done });
+        bench.settle();
+        bench.ledger.borrow_mut().delete_pod(&low);
+        bench.now += 20_000;
+        bench.settle();
+        while !bench.asked.is_empty() {
+            let failed = vec![("a".into(), "no".into())];
+            bench.answer(Ok(ExtenderReply::Filter { survivors: Some(Vec::new()), failed, unresolvable: Vec::new() }));
+        }
+    }
+    assert_eq!(preemptions, 2, "{:?}", bench.refusals);
+    let stopped = "preemption: stopped after 2 preemptions: an extender refused node a each time after it was freed for this pod; nothing is \
+                   evicted for it for 30 minutes.";
+    assert!(bench.refusals.iter().any(|(_, _, text)| text.ends_with(stopped)), "{:?}", bench.refusals);
+    let storm = bench.worker.snapshot(&bench.ledger).storm.expect("it is reported");
+    assert_eq!((storm.preemptions, storm.victims, storm.pods, storm.why), (2, 2, 1, InVain::RefusedByExtender));
+    bench.assert_clean();
+}

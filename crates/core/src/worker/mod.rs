@@ -96,7 +96,7 @@ pub use listing::{ListedPod, PodPage};
 pub use measures::Measures;
 pub use notes::{Choice, SlowAttempt};
 pub use plugin_times::PluginTimes;
-pub use snapshot::{ForeignBind, Kept, PreemptionTotals, Storm, TopReason, Totals, WorkerSnapshot};
+pub use snapshot::{ForeignBind, InVain, Kept, PreemptionTotals, Storm, TopReason, Totals, WorkerSnapshot};
 
 use crate::io::{
     AttemptId, Effect, Input, NominateRequest, NominatedNode, Paused, Refusal, RefusalReason, RefusalText,

@@ -8,14 +8,15 @@
 //! ```
 //!
 //! What must not happen: a second preemption before the first one's victims are deleted (the ledger's record and the
-//! eligibility rule see to that), and a race against another scheduler that takes each capacity we free ([`STORM_PREEMPTIONS`]).
+//! eligibility rule see to that), and evictions without end for a pod that has nothing of them: another scheduler takes each
+//! capacity that is freed, or an extender refuses the node each time ([`STORM_PREEMPTIONS`]).
 //!
 //! `attempt`, `extender` and `preemption` know each other: `attempt` says why.
 
 use super::attempt::{DeferredPanic, Refused, TOO_LONG, look};
 use super::extender::VictimReplies;
 use super::follow::missed_claim;
-use super::snapshot::Storm;
+use super::snapshot::{InVain, Storm};
 use super::{Step, Worker};
 use crate::cycle::NoFit;
 use crate::io::{AttemptId, Effect, EvictRequest, EvictionOutcome, NominatedNode, RefusalText};
@@ -82,10 +83,12 @@ struct History {
     /// Whether it was checked already who took the capacity.
     judged: bool,
     victims: u64,
-    /// Preemptions in a row whose capacity another scheduler took.
+    /// Whether an extender has refused `node` since the last preemption, when it had room for the pod.
+    refused: bool,
+    /// Preemptions in a row of which the pod had nothing.
     lost: u32,
-    /// One of those schedulers.
-    taken_by: Str,
+    /// Why it had nothing of the last of them.
+    why: InVain,
     /// Nothing is evicted for the pod before that.
     until: Option<Time>,
     /// Preemptions in a row that failed.
@@ -228,11 +231,14 @@ impl PendingPreemptions {
 
     /// A scheduler that took the capacity of the last preemption for `pod`, if another one did; ends what is known of a pod
     /// that has changed.
-    fn lost_to(&mut self, ledger: &Ledger, pod: &Pod) -> Option<Str> {
+    fn lost_to(&mut self, ledger: &Ledger, pod: &Pod) -> Option<InVain> {
         let history = self.histories.get(&pod.uid)?;
         if !Arc::ptr_eq(&history.shape, &pod.shape) && history.shape != pod.shape {
             self.histories.remove(&pod.uid);
             return None;
+        }
+        if history.refused {
+            return Some(InVain::RefusedByExtender);
         }
         let node = ledger.nodes().find(&history.node)?;
         let taken = ledger.pods_on(node).iter().find(|placed| {
@@ -241,7 +247,19 @@ impl PendingPreemptions {
                 && !history.before.contains(&placed.uid)
                 && !ledger.is_own_scheduler(&placed.scheduler_name)
         });
-        taken.map(|placed| placed.scheduler_name.clone())
+        taken.map(|placed| InVain::TakenBy(placed.scheduler_name.clone()))
+    }
+
+    /// Notes whether extenders have refused the node that was freed for the pod. An extender that is not asked about preemption lets pods be
+    /// evicted from a node that it refuses afterwards, each time.
+    fn note_refusals(&mut self, ledger: &impl LedgerAccess, pod: &Pod, no_fit: &NoFit) {
+        if no_fit.refused.is_empty() {
+            return;
+        }
+        if let Some(history) = self.histories.get_mut(&pod.uid).filter(|history| !history.refused) {
+            let node = ledger.read(|ledger| ledger.nodes().find(&history.node));
+            history.refused = node.is_some_and(|node| no_fit.refused.contains_key(&node));
+        }
     }
 
     /// How much is known of pods that wait. O(1).
@@ -266,7 +284,7 @@ impl PendingPreemptions {
             node: first.node.clone(),
             preemptions: first.lost,
             victims: first.victims,
-            taken_by: first.taken_by.clone(),
+            why: first.why.clone(),
             pods: 1 + stopped.count(),
         })
     }
@@ -289,6 +307,7 @@ impl Worker {
         }
         let bounds = self.bounds(step.now, pod);
         let Self { arms, preemptions, heaviest, .. } = self;
+        preemptions.note_refusals(step.ledger, pod, no_fit);
         let scheduler = arms.of_mut(pod);
         let mut known = DryRuns::default();
         let found = look(step.ledger, heaviest, |ledger, work| {
@@ -330,7 +349,7 @@ impl Worker {
         Bounds { now_unix_us: self.unix_us_at(now), budget_left: self.preemptions.budget_left(now, limit) }
     }
 
-    fn unix_us_at(&self, now: Time) -> i64 {
+    pub(super) fn unix_us_at(&self, now: Time) -> i64 {
         self.unix_us_at_zero.saturating_add_unsigned(now.as_nanos() / 1_000)
     }
 
@@ -357,7 +376,7 @@ impl Worker {
         step: &Step<'_, impl LedgerAccess>,
         plan: EvictionProposal,
         (no_fit, known): (&NoFit, &mut DryRuns),
-        lost_to: Option<Str>,
+        lost_to: Option<InVain>,
         bounds: Bounds,
     ) -> Result<PostFilter, Unfinished> {
         if let Some(stopped) = self.stop_storm(step.now, &plan.pod, lost_to) {
@@ -393,26 +412,28 @@ impl Worker {
             before: FxHashSet::default(),
             judged: false,
             victims: 0,
+            refused: false,
             lost: 0,
-            taken_by: Str::default(),
+            why: InVain::TakenBy(Str::default()),
             until: None,
             failures: 0,
         });
         history.node = evicting.node.clone();
         history.before = before;
         history.judged = false;
+        history.refused = false;
         history.victims += asked as u64;
         history.until = None;
     }
 
-    /// Counts how often another scheduler took the capacity that was freed for a pod; a result if that has been too often.
-    fn stop_storm(&mut self, now: Time, pod: &Pod, lost_to: Option<Str>) -> Option<PostFilter> {
+    /// Counts how often a pod had nothing of what was freed for it; a result if that has been too often.
+    fn stop_storm(&mut self, now: Time, pod: &Pod, lost_to: Option<InVain>) -> Option<PostFilter> {
         let history = self.preemptions.histories.get_mut(&pod.uid)?;
         let judged = std::mem::replace(&mut history.judged, true);
         match (history.until, lost_to) {
-            (None, Some(by)) if !judged => {
+            (None, Some(why)) if !judged => {
                 history.lost += 1;
-                history.taken_by = by;
+                history.why = why;
                 if history.lost >= STORM_PREEMPTIONS {
                     history.until = Some(now + STORM_PAUSE);
                     self.totals.preemption.storms += 1;
@@ -424,12 +445,18 @@ impl Worker {
         }
         let until = history.until?;
         self.preemptions.retries.add(until, &pod.uid);
+        let node = &history.node;
+        let in_vain = match &history.why {
+            InVain::TakenBy(by) => {
+                format!("scheduler {by} took the capacity on node {node} that was freed for this pod each time")
+            }
+            InVain::RefusedByExtender => {
+                format!("an extender refused node {node} each time after it was freed for this pod")
+            }
+        };
         let why = format!(
-            "preemption: stopped after {} preemptions: scheduler {} took the capacity on node {} that was freed for this pod each \
-             time; nothing is evicted for it for {} minutes.",
+            "preemption: stopped after {} preemptions: {in_vain}; nothing is evicted for it for {} minutes.",
             history.lost,
-            history.taken_by,
-            history.node,
             STORM_PAUSE.as_secs() / 60
         );
         Some(PostFilter::Not(why.into(), NominatedNode::Clear))

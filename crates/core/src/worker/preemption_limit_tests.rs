@@ -8,7 +8,7 @@ use crate::model::{
     RequirementOperator, Time,
 };
 use crate::testing::{node, pod, shape_of};
-use crate::worker::{Kept, Next};
+use crate::worker::{InVain, Kept, Next};
 use std::time::Duration;
 
 #[test]
@@ -146,7 +146,8 @@ fn a_foreign_scheduler_that_takes_the_capacity_again_stops_it_after_two_preempti
     assert_eq!(*nomination, NominatedNode::Clear);
     let snapshot = bench.workers[0].snapshot(&bench.ledger);
     let storm = snapshot.storm.expect("it is reported");
-    assert_eq!((storm.preemptions, storm.victims, storm.pods, &*storm.taken_by), (2, 4, 1, "theirs"));
+    assert_eq!((storm.preemptions, storm.victims, storm.pods), (2, 4, 1));
+    assert_eq!(storm.why, InVain::TakenBy("theirs".into()));
     assert_eq!(snapshot.totals.preemption.storms, 1);
     // Trying again meanwhile evicts nobody; when the pause is over, one preemption more.
     bench.seen(|ledger| ledger.apply_node(&node("tiny", 500, 1 << 30, 1)));

@@ -33,23 +33,32 @@ pub struct PreemptionTotals {
     pub victims: ExponentialBuckets<1, 7>,
     /// Preemptions that failed in part or wholly.
     pub failed: u64,
-    /// Times that evictions for a pod were stopped because other schedulers took the capacity.
+    /// Times that evictions for a pod were stopped because it had nothing of them.
     pub storms: u64,
 }
 
-/// Pods for which nothing is evicted for a while, because other schedulers took the freed capacity each time.
+/// Why a pod had nothing of what was freed for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum InVain {
+    /// The scheduler of this name put another pod there.
+    TakenBy(Str),
+    /// The node had room then, and an extender refused it.
+    RefusedByExtender,
+}
+
+/// Pods for which nothing is evicted for a while, because they had nothing of it each time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Storm {
     /// One such pod.
     pub pod: PodKey,
     /// The node that was freed for it last.
     pub node: Str,
-    /// Preemptions for it whose capacity others took, one after the other.
+    /// Preemptions for it, one after the other, of which it had nothing.
     pub preemptions: u32,
     /// Pods evicted for it so far.
     pub victims: u64,
-    /// One of the schedulers that took the capacity.
-    pub taken_by: Str,
+    /// Why it had nothing of the last of them.
+    pub why: InVain,
     /// How many pods there are like it.
     pub pods: usize,
 }

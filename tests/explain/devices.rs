@@ -50,6 +50,8 @@ fn what_would_place_the_pod_is_said_of_its_claim_and_of_those_that_have_devices(
     says("default/many", &["   1. ask for at most 1 instead of 3 in request gpus of claim default/many: it fits a"]);
     says(
         "default/odd",
-        &["   1. drop selectors[1] (device.driver == \"other\") in request one of claim default/odd: it fits b and 1 more"],
+        &[
+            "   1. drop selectors[1] (device.driver == \"other\") in request one of claim default/odd: it fits b and 1 more",
+        ],
     );
 }

@@ -42,6 +42,27 @@ impl Inner {
         self.has_room_since = rooms;
     }
 
+    /// Notes since when binds of each profile are under way. Decisions may be begun and taken back for good: by pods that an extender
+    /// refuses the room they make.
+    pub(crate) fn look_for_binds(&mut self, now: Instant) {
+        let leader = self.rules.leader;
+        let open =
+            leader.into_iter().flat_map(|leader| self.binds_under_way(leader).map(move |(name, _)| (leader, name)));
+        let since = |key| (self.binds_since.get(&key).copied().unwrap_or(now), key);
+        self.binds_since = open.map(since).map(|(since, key)| (key, since)).collect();
+    }
+
+    /// The profiles that have decided what nobody has answered for, sent binds, or binds of unknown outcome; as of up to a second ago.
+    fn binds_under_way(&self, leader: usize) -> impl Iterator<Item = (String, [usize; 3])> + use<> {
+        let inside = self.operators[leader].inside.clone();
+        let workers = inside.map(|inside| inside.engine().workers()).into_iter().flatten();
+        workers.filter_map(|(profile, view)| {
+            let snapshot = view.snapshot.as_ref()?;
+            let open = [view.unacknowledged, snapshot.in_flight, snapshot.unknown_binds];
+            (open != [0; 3]).then(|| (profile.to_string(), open))
+        })
+    }
+
     /// Whether a pod may wait although a node has room for it: it is being placed, or waits for its backoff, or for an audit.
     fn may_wait_longer(&self, pod: &PodFact, life: &NodeLife) -> bool {
         let is_late = self.extenders.filter(pod) || self.plan.leaves_out;
@@ -115,14 +136,11 @@ impl Inner {
             self.rules.breaks("L4", "nobody leads");
             return;
         };
-        if let Some(inside) = self.operators[leader].inside.clone() {
-            for (profile, view) in inside.engine().workers() {
-                let Some(snapshot) = &view.snapshot else { continue };
-                let open = [view.unacknowledged, snapshot.in_flight, snapshot.unknown_binds];
-                // What others see of a worker is up to a second old.
-                if open != [0; 3] && self.moved_at.elapsed() > SETTLED {
-                    wrong.push(("L2", format!("{profile}: binds {open:?} are under way, and nothing happens")));
-                }
+        for (profile, open) in self.binds_under_way(leader) {
+            let since = self.binds_since.get(&(leader, profile.clone()));
+            let is_stuck = since.is_some_and(|since| since.elapsed() > SETTLED);
+            if is_stuck && self.moved_at.elapsed() > SETTLED {
+                wrong.push(("L2", format!("{profile}: binds {open:?} are under way, and nothing happens")));
             }
         }
         for (rule, what) in wrong {

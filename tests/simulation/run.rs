@@ -60,6 +60,7 @@ async fn live(plan: Plan, keep_trace: bool) -> Outcome {
             sleep_until(began + BUSY + HEALED - ends::BETWEEN_LOOKS * look).await;
             let (mut inner, now) = (world.lock(), Instant::now());
             inner.look_for_room(now);
+            inner.look_for_binds(now);
             inner.look_who_is_kept_waiting(now, now >= began + BUSY + steady::FROM);
         }
         world.lock().audit();

@@ -144,6 +144,8 @@ pub(crate) struct Inner {
     pub(crate) moved_at: Instant,
     /// Pods that wait, by uid, with each node that has room for them, and since when.
     pub(crate) has_room_since: BTreeMap<(String, String), Instant>,
+    /// Since when a process has had binds of a profile under way each time that it was looked.
+    pub(crate) binds_since: BTreeMap<(usize, String), Instant>,
     pub(crate) steady: Steady,
     agenda: BinaryHeap<Reverse<Due>>,
     order: u64,
@@ -189,6 +191,7 @@ impl World {
             victims: Victims::default(),
             moved_at: began,
             has_room_since: BTreeMap::new(),
+            binds_since: BTreeMap::new(),
             steady: Steady::default(),
             agenda: BinaryHeap::new(),
             order: 0,

@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help prerequisites build test test-ui test-image pictures packing e2e-minor conformance-devices soak mutants hostile faults long-run hand-over commands shadow fuzz conformance lint actionlint deny fmt demo upstream bench bench-e2e crds chart dist image clean
+.PHONY: help prerequisites build test test-ui test-image pictures packing e2e-minor conformance-devices soak mutants hostile faults long-run hand-over upgrade commands shadow fuzz conformance lint actionlint deny fmt demo upstream bench bench-e2e crds chart dist image clean
 
 CRD := crds/scheduling.berth.dev_schedulerprofiles.yaml
 ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
@@ -75,6 +75,9 @@ long-run: prerequisites upstream ## MINUTES (30) of pods and nodes that come and
 hand-over: prerequisites upstream ## how long nothing is bound when the leader of 5,000 nodes and PODS (150000) ends, and in an upgrade; run it alone: its limits count
 	@BERTH_HAND_OVER=$(or $(PODS),150000) cargo test --workspace --locked --test faults -- --nocapture a_leader_of_a_large_cluster
 	@BERTH_HAND_OVER=$(or $(PODS),150000) cargo test --workspace --locked --test e2e -- --nocapture --test-threads=1 two_replicas an_upgrade
+
+upgrade: prerequisites upstream ## roll from the binary and chart of commit FROM (the last one) to those of this tree and back, under load; run it alone: its limits count
+	@BERTH_HAND_OVER=1 hack/upgrade.sh $(FROM)
 
 commands: prerequisites upstream ## time and memory of each command on a real cluster of 1,000 nodes and 10,000 pods, by the release build
 	cargo build --release --locked --bin berth

@@ -25,7 +25,16 @@ pub(crate) const PROTECTED: &str = "protected-by-policy";
 
 /// Installs the chart as a user does and waits until profiles can be made.
 pub(crate) fn install_chart(plane: &ControlPlane, more: &[&str]) {
-    let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("charts/berth");
+    install_chart_at(plane, &chart(), more);
+}
+
+/// The chart under test.
+pub(crate) fn chart() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("charts/berth")
+}
+
+/// Installs another chart than that under test, in the same way.
+pub(crate) fn install_chart_at(plane: &ControlPlane, chart: &Path, more: &[&str]) {
     let args = ["install", "berth", chart.to_str().unwrap(), "--namespace", HOME, "--create-namespace"];
     plane.helm(&[&args, more].concat()).unwrap();
     let crd = "crd/schedulerprofiles.scheduling.berth.dev";
@@ -34,8 +43,8 @@ pub(crate) fn install_chart(plane: &ControlPlane, more: &[&str]) {
 
 /// A copy of the chart that has another version.
 pub(crate) fn copied_chart(plane: &ControlPlane, version: &str) -> PathBuf {
+    let own = chart();
     let chart = plane.dir().join(format!("chart-{version}"));
-    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("charts/berth");
     assert!(Command::new("cp").arg("-r").args([&own, &chart]).status().unwrap().success());
     let text = fs::read_to_string(chart.join("Chart.yaml")).unwrap();
     let line = text.lines().find(|line| line.starts_with("version: ")).unwrap();
@@ -52,7 +61,12 @@ pub(crate) fn own_plane(apiserver_args: Vec<String>) -> ControlPlane {
 
 /// Starts an operator that plays the pod `pod_name`; does not wait.
 pub(crate) fn start(plane: &ControlPlane, pod_name: &str, args: &[&str]) -> Operator {
-    let mut options = OperatorOptions::new(binary());
+    start_binary(plane, binary(), pod_name, args)
+}
+
+/// Starts an operator from another binary than that under test; does not wait.
+pub(crate) fn start_binary(plane: &ControlPlane, binary: PathBuf, pod_name: &str, args: &[&str]) -> Operator {
+    let mut options = OperatorOptions::new(binary);
     pod_name.clone_into(&mut options.pod_name);
     options.args = args.iter().map(ToString::to_string).collect();
     plane.start_operator(&options).unwrap()

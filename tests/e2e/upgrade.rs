@@ -1,5 +1,8 @@
 //! A release is upgraded and rolled back while pods keep coming: nobody feels it but the profile that the new version refuses.
+//!
+//! `make upgrade FROM=…` gives the old release the binary and the chart of another commit. Without it both run those of this tree.
 
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use berth_lab::{ControlPlane, Operator, Options};
@@ -7,9 +10,9 @@ use serde_json::json;
 
 use crate::SOON;
 use crate::audit::Audit;
-use crate::cluster::{HOME, copied_chart, install_chart, namespace, send_signal, serving};
+use crate::cluster::{HOME, binary, chart, copied_chart, install_chart_at, namespace, send_signal, start_binary};
 use crate::limit::{ROLLED, check, check_rate};
-use crate::load::{Load, now_us, ready};
+use crate::load::{Load, now_us};
 use crate::objects::{PROFILES, condition, pod, pod_path, profile, wait_bound, wait_reason};
 
 const HERE: &str = "upgrade";
@@ -22,11 +25,12 @@ const RATE: u32 = 100;
 fn an_upgrade_and_a_rollback_lose_no_pod_and_double_none() {
     let audit = Audit::new("upgrade");
     let plane = ControlPlane::start(&Options { apiserver_args: audit.flags(), ..Options::default() }).unwrap();
-    install_chart(&plane, &["--set", "operator.serveDefaultScheduler=true"]);
+    let of_old = of_old_release();
+    install_chart_at(&plane, &of_old.chart, &["--set", "operator.serveDefaultScheduler=true"]);
     let next = copied_chart(&plane, "99.0.0");
     let load = Load::new(HERE, &plane, &audit);
     namespace(&plane, REFUSED);
-    let old = [serving(&plane, "berth-old-0", &[]), ready(&plane, "berth-old-1")];
+    let old = ["berth-old-0", "berth-old-1"].map(|name| ready(&plane, &of_old.binary, name));
     for (name, spec) in
         [(HERE, json!({"preset": "BinPack"})), (REFUSED, json!({"schedulerNames": ["default-scheduler"]}))]
     {
@@ -38,14 +42,14 @@ fn an_upgrade_and_a_rollback_lose_no_pod_and_double_none() {
         let roll = Roll::begin(&load);
         let unset = ["--set", "operator.serveDefaultScheduler=false"];
         plane.helm(&[&["upgrade", "berth", next.to_str().unwrap(), "--namespace", HOME], &unset[..]].concat()).unwrap();
-        let new = rolled(&plane, old, "berth-new");
+        let new = rolled(&plane, old, &binary(), "berth-new");
         load.wait_for_binds(100);
         roll.end("upgrade: helm upgrade", &load);
         refused_by_the_new_version(&plane);
 
         let roll = Roll::begin(&load);
         plane.helm(&["rollback", "berth", "1", "--namespace", HOME]).unwrap();
-        let back = rolled(&plane, new, "berth-back");
+        let back = rolled(&plane, new, &of_old.binary, "berth-back");
         // The pod that the new version left alone is placed by the old one.
         wait_bound(&plane, REFUSED, "left-alone");
         wait_reason(&plane, REFUSED, "Ready", "Serving");
@@ -55,6 +59,27 @@ fn an_upgrade_and_a_rollback_lose_no_pod_and_double_none() {
     });
     assert_eq!(condition(&plane.api.get(&format!("{PROFILES}/{HERE}")).unwrap(), "Ready").unwrap().1, "Serving");
     load.nothing_was_lost_doubled_or_overbooked();
+}
+
+/// What the release consists of that is upgraded.
+struct Release {
+    binary: PathBuf,
+    chart: PathBuf,
+}
+
+fn of_old_release() -> Release {
+    let given = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    Release {
+        binary: given("BERTH_OLD_BINARY").unwrap_or_else(binary),
+        chart: given("BERTH_OLD_CHART").unwrap_or_else(chart),
+    }
+}
+
+/// Starts an operator of a release and waits until it is ready: it leads or stands by.
+fn ready(plane: &ControlPlane, binary: &Path, name: &str) -> Operator {
+    let mut operator = start_binary(plane, binary.to_owned(), name, &[]);
+    plane.wait_until_ready(&mut operator).unwrap();
+    operator
 }
 
 /// A time in which all replicas are replaced.
@@ -80,10 +105,10 @@ impl Roll {
 }
 
 /// What the Deployment does, one surge and none unavailable: a new pod is ready before an old one goes, the leader first.
-fn rolled(plane: &ControlPlane, old: [Operator; 2], name: &str) -> [Operator; 2] {
+fn rolled(plane: &ControlPlane, old: [Operator; 2], binary: &Path, name: &str) -> [Operator; 2] {
     let mut number = 0;
     old.map(|mut going| {
-        let new = ready(plane, &format!("{name}-{number}"));
+        let new = ready(plane, binary, &format!("{name}-{number}"));
         number += 1;
         send_signal(&going, "TERM");
         let status = going.process.wait(SOON).unwrap();

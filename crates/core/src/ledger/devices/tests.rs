@@ -4,6 +4,7 @@ use crate::io::{ClaimsFailure, ClaimsOutcome, WrittenClaim};
 use crate::ledger::Change;
 use crate::model::{ClaimAllocation, ClaimWrite, ExtendedClaim, Pod};
 use berth_devices::model::{CounterConsumption, DeviceResult};
+use berth_devices::state::PoolUse;
 
 /// What `p` is given of the claim `c` on node `a`, brought into force.
 fn assumed(ledger: &mut Ledger, pod: &Pod) -> Arc<[ClaimWrite]> {
@@ -324,7 +325,7 @@ fn what_a_held_device_takes_from_counters_outlives_its_slice_140802() {
         assert_eq!(ledger.audit(), Ok(()));
         let pool = PoolId { driver: "d".into(), pool: "a".into() };
         let used = ledger.devices().allocated().pool(&pool);
-        used.into_iter().flat_map(|used| used.remembered()).map(|(device, _)| device.to_string()).collect()
+        used.into_iter().flat_map(PoolUse::remembered).map(|(device, _)| device.to_string()).collect()
     };
     let mut counting = devices_of("a", &["0", "1"]);
     for device in &mut counting.devices {

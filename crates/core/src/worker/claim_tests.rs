@@ -5,13 +5,10 @@ use crate::io::{
     NominatedNode, Refusal, RefusalReason, UnreserveRequest, WrittenClaim,
 };
 use crate::ledger::{Ledger, PodState};
-use crate::model::{
-    ClaimAllocation, ClaimKey, ClaimSource, DeviceCondition, DeviceStatus, Node, Pod, PodResourceClaim, ResourceClaim,
-};
+use crate::model::{ClaimKey, ClaimSource, DeviceCondition, DeviceStatus, Node, Pod, PodResourceClaim, ResourceClaim};
 use crate::profile::{Extender, OnFailure};
 use crate::testing::{extender, node};
 use std::cell::RefCell;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Workers on one ledger, whose requests end when the test ends them.
@@ -492,29 +489,6 @@ fn a_claim_that_is_being_deallocated_is_not_taken_for_reserved() {
     // Somebody else kept it from being deallocated.
     bench.wrote(all_written);
     assert_eq!(&*bench.binds[0].1.node, "b");
-}
-
-/// Another pod had it first, eight minutes ago.
-#[test]
-fn the_time_for_devices_counts_from_their_allocation() {
-    let mut bench = Bench::new();
-    let at_zero = 1_000_000_000;
-    bench.workers[0].set_unix_us_at_zero(at_zero);
-    bench.seen(|ledger| {
-        prepared(ledger);
-        let mut has = allocated(claim("c", 1), "a", "0", &["q"]);
-        let mut allocation = ClaimAllocation::clone(has.allocation.as_ref().expect("allocated"));
-        allocation.allocated_unix_us = Some(at_zero - 480_000_000);
-        allocation.result.results[0].binding_conditions = vec!["Attached".into()];
-        has.allocation = Some(Arc::new(allocation));
-        ledger.apply_resource_claim(has);
-    });
-    bench.settle();
-    bench.wrote(all_written);
-    assert_eq!(bench.step(0), Next::At(Time::from_millis(120_000)));
-    bench.now += 120_000;
-    bench.settle();
-    assert!(bench.refusal().contains("device binding timeout: claim=c"));
 }
 
 #[test]

@@ -20,12 +20,11 @@ use crate::io::{
 use crate::ledger::{Change, Ledger, LedgerAccess, NodeAspects, PodState};
 use crate::limits::WORK_PER_CLAIM;
 use crate::model::{ClaimKey, ClaimWrite, Pod, Str, Time, VolumeWrites};
-use crate::plugins::dynamic_resources::{Readiness, awaited_devices, awaited_since, readiness};
+use crate::plugins::dynamic_resources::{Readiness, awaited_devices, readiness};
 use crate::plugins::volume_binding::{Progress, progress};
 use crate::queue::Ticket;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// The beginnings of upstream's texts for failures here.
 const VOLUMES: &str = "running PreBind plugin \"VolumeBinding\": ";
@@ -225,21 +224,14 @@ impl Worker {
     /// All is written, `wrote` says whether anything was: from now on it takes what others do.
     fn wait(&mut self, step: &mut Step<'_, impl LedgerAccess>, id: AttemptId, pod: &Pod, wrote: bool) {
         let profile = self.profile_of(pod);
-        let (volumes_until, devices_timeout) = (step.now + profile.bind_timeout, profile.devices_timeout);
-        let now_unix_us = self.unix_us_at(step.now);
-        let claims = self.volumes.attempts.get(&id).and_then(|one| one.needs.claims.clone()).unwrap_or_default();
-        if claims.is_empty() {
-            return self.volumes.wait(id, [volumes_until, step.now + devices_timeout], wrote);
-        }
-        let (devices, since) = step.ledger.read(|ledger| {
-            let devices = ledger.devices();
-            (awaited_devices(devices, &claims), awaited_since(devices, &claims))
-        });
-        // The time counts from the allocation, which may have been for another pod. A clock that is behind that of who wrote it says nothing.
-        let waited = since.map_or(0, |since| u64::try_from(now_unix_us.saturating_sub(since)).unwrap_or(0));
-        let left = devices_timeout.saturating_sub(Duration::from_micros(waited));
-        self.volumes.wait(id, [volumes_until, step.now + left], wrote);
+        let until = [step.now + profile.bind_timeout, step.now + profile.devices_timeout];
+        self.volumes.wait(id, until, wrote);
         let Some(one) = self.volumes.attempts.get_mut(&id) else { return };
+        let claims = one.needs.claims.as_deref().unwrap_or_default();
+        if claims.is_empty() {
+            return;
+        }
+        let devices = step.ledger.read(|ledger| awaited_devices(ledger.devices(), claims));
         // As upstream, which says so even where they are ready.
         if !devices.is_empty() {
             one.device_wait = Some(DeviceWait { since: step.now, devices });

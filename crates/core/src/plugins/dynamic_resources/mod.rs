@@ -27,7 +27,7 @@ mod survey;
 
 pub(crate) use drivers::classes_waited_for;
 pub(crate) use extended::request_of;
-pub(crate) use readiness::{AwaitedDevice, Readiness, awaited_devices, awaited_since, readiness};
+pub(crate) use readiness::{AwaitedDevice, Readiness, awaited_devices, readiness};
 pub(crate) use resolve::waits_for;
 pub use survey::{ClaimSurvey, SurveyedAsk};
 

@@ -35,14 +35,6 @@ pub(crate) fn awaited_devices(devices: &DeviceTable, claims: &[ClaimWrite]) -> V
     claims().flat_map(|claim| results(claim)).map(device).collect()
 }
 
-/// When the first of the claims was allocated, in microseconds of Unix time, of those with devices of which a driver says by conditions when
-/// they are ready.
-pub(crate) fn awaited_since(devices: &DeviceTable, claims: &[ClaimWrite]) -> Option<i64> {
-    let claims = claims.iter().filter_map(|write| devices.claim(&write.key));
-    let awaited = claims.filter(|claim| conditional(claim).next().is_some());
-    awaited.filter_map(|claim| claim.allocation.as_ref()?.allocated_unix_us).min()
-}
-
 /// The devices of the claim whose drivers say by conditions when they are ready.
 fn conditional(claim: &ResourceClaim) -> impl Iterator<Item = &DeviceResult> {
     results(claim).filter(|result| has_conditions(result))

@@ -262,17 +262,17 @@ fn an_allocated_device_that_no_slice_shows_any_more_takes_what_it_took_140802() 
     let without = || Cluster::new([counters(), shows(vec![part("a", "mem", "40")])]);
     let mut cluster = without().hold(vec![result("d/p", "gone")]);
     assert_eq!(cluster.devices(one()), "r0=a", "what it took is not known");
-    cluster.allocated.remember(&shows(vec![part("a", "mem", "40"), part("gone", "mem", "1")]));
+    let before = shows(vec![part("a", "mem", "40"), part("gone", "mem", "1")]);
+    let now = shows(vec![part("a", "mem", "40")]);
+    cluster.allocated.remember(&before, [&now].into_iter());
     assert_eq!(cluster.devices(one()), "none");
     cluster.slices.apply(shows(vec![part("a", "mem", "40"), part("gone", "mem", "0")]));
     assert_eq!(cluster.devices(one()), "r0=a", "a slice shows it again, and that it takes nothing now");
-    let mut cluster = without().hold(vec![result("d/p", "gone")]);
-    cluster.allocated.remember(&shows(vec![part("gone", "mem", "1")]));
-    cluster
-        .allocated
-        .deallocate(&AllocationResult { results: vec![result("d/p", "gone")], ..AllocationResult::default() });
-    assert_eq!(cluster.allocated, AllocatedState::default());
-    let cluster = cluster.hold(vec![result("d/p", "gone")]);
+    let mut cluster = without().hold(vec![result("d/p", "gone"), result("d/p", "other")]);
+    cluster.allocated.remember(&before, [&now].into_iter());
+    let gone = AllocationResult { results: vec![result("d/p", "gone")], ..AllocationResult::default() };
+    cluster.allocated.deallocate(&gone);
+    let cluster = cluster.hold(gone.results);
     assert_eq!(cluster.devices(one()), "r0=a", "nothing is remembered of a device that was given back");
 }
 

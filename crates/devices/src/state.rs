@@ -21,7 +21,7 @@ pub struct AllocatedState {
 #[derive(Debug, Clone, Default)]
 pub struct PoolUse {
     devices: FxHashMap<Str, DeviceUse>,
-    /// What devices took from counters by the slices that showed them last, where these may be gone.
+    /// What devices took from counters that no slice shows any more.
     remembered: BTreeMap<Str, Vec<CounterConsumption>>,
 }
 
@@ -83,17 +83,22 @@ impl AllocatedState {
         }
     }
 
-    /// Remembers what the devices of a slice take from counters that claims hold. To be called before the slice changes or goes, or one of a
-    /// newer generation replaces it: who has a device that no slice shows any more may use it still, and upstream gives what it took to others
-    /// (#140802). Costs a look at each device of the slice.
-    pub fn remember(&mut self, slice: &ResourceSlice) {
-        let Some(pool) = self.pools.get_mut(&slice.id) else { return };
-        for device in &slice.devices {
-            if device.consumes_counters.is_empty() {
-                pool.remembered.remove(&device.name);
-            } else if pool.devices.contains_key(&device.name) {
-                pool.remembered.insert(device.name.clone(), device.consumes_counters.clone());
-            }
+    /// Remembers what held devices take from counters that `before` shows, a slice that has changed or gone, or that one of a newer generation
+    /// replaces, and that none of `now` shows, the slices of that pool: who has such a device may use it still, and upstream gives what it took
+    /// to others (#140802). Forgets it of those that are shown again. Costs a look at each device of all these slices, if one of the pool is held.
+    pub fn remember<'a>(&mut self, before: &ResourceSlice, now: impl Iterator<Item = &'a ResourceSlice> + Clone) {
+        let Some(pool) = self.pools.get_mut(&before.id) else { return };
+        let held = before.devices.iter().filter(|device| pool.devices.contains_key(&device.name));
+        for device in held.filter(|device| !device.consumes_counters.is_empty()) {
+            pool.remembered.insert(device.name.clone(), device.consumes_counters.clone());
+        }
+        pool.forget_shown(now);
+    }
+
+    /// Forgets what is remembered of devices that slices of their pool show.
+    pub fn forget_shown<'a>(&mut self, pool: &PoolId, now: impl Iterator<Item = &'a ResourceSlice> + Clone) {
+        if let Some(pool) = self.pools.get_mut(pool) {
+            pool.forget_shown(now);
         }
     }
 
@@ -117,7 +122,15 @@ impl PoolUse {
         self.devices.get(name)
     }
 
-    /// What devices took from counters by the slices that showed them last. It counts for those alone that no slice shows now.
+    fn forget_shown<'a>(&mut self, now: impl Iterator<Item = &'a ResourceSlice> + Clone) {
+        if !self.remembered.is_empty() {
+            for device in now.flat_map(|slice| &slice.devices) {
+                self.remembered.remove(&device.name);
+            }
+        }
+    }
+
+    /// What devices took from counters that no slice shows any more.
     pub fn remembered(&self) -> impl Iterator<Item = (&Str, &[CounterConsumption])> {
         self.remembered.iter().map(|(device, parts)| (device, &**parts))
     }

@@ -150,13 +150,13 @@ impl DeviceTable {
         self.offers.change(nodes, &self.slices, pools.map(|id| (&id.driver, &id.pool)));
     }
 
-    /// Remembers what devices take that claims hold, of the slices of the pool's newest generation that are about to change or to be replaced.
-    fn remember_parts(&mut self, pool: &PoolId, is_about_to: impl Fn(&ResourceSlice) -> bool) {
-        let slices = self.slices.of_pool(pool);
-        let newest = slices.iter().map(|slice| slice.generation).max();
-        for slice in slices.iter().filter(|slice| Some(slice.generation) == newest && is_about_to(slice)) {
-            self.allocated.remember(slice);
+    /// Slices of `pool` have changed, and `left` are what some slices were before: held devices that none shows any more still take from counters.
+    fn follow_counters(&mut self, pool: &PoolId, left: &[Arc<ResourceSlice>]) {
+        let Self { slices, allocated, .. } = self;
+        for slice in left {
+            allocated.remember(slice, newest(slices, &slice.id).map(AsRef::as_ref));
         }
+        allocated.forget_shown(pool, newest(slices, pool).map(AsRef::as_ref));
     }
 
     /// Whether the class may select devices of the driver, as far as that shows without looking at any.
@@ -168,6 +168,13 @@ impl DeviceTable {
     pub const fn classes(&self) -> &BTreeMap<Str, Arc<ClassSpec>> {
         &self.specs
     }
+}
+
+/// The slices of the pool's newest generation.
+fn newest<'a>(slices: &'a Slices, pool: &PoolId) -> impl Iterator<Item = &'a Arc<ResourceSlice>> + Clone + use<'a> {
+    let slices = slices.of_pool(pool);
+    let generation = slices.iter().map(|slice| slice.generation).max();
+    slices.iter().filter(move |slice| Some(slice.generation) == generation)
 }
 
 impl Ledger {
@@ -224,12 +231,13 @@ impl Ledger {
             let before = devices.slices.pool_of(&slice.name).cloned();
             let now = slice.id.clone();
             devices.note_offers_of(nodes, before.iter());
-            if let Some(pool) = &before {
-                devices.remember_parts(pool, |own| own.name == slice.name);
-            }
-            devices.remember_parts(&now, |own| own.generation < slice.generation);
+            let changed =
+                before.iter().flat_map(|pool| newest(&devices.slices, pool)).find(|own| own.name == slice.name);
+            let replaced = newest(&devices.slices, &now).filter(|own| own.generation < slice.generation);
+            let left: Vec<_> = changed.into_iter().chain(replaced).cloned().collect();
             devices.slices.apply(slice);
             devices.slices_version += 1;
+            devices.follow_counters(&now, &left);
             devices.note_offers_of(nodes, [&now].into_iter());
             self.record(None, Change::Device(DeviceChange::Slice { driver: now.driver }));
         }
@@ -238,11 +246,13 @@ impl Ledger {
     pub fn delete_resource_slice(&mut self, name: &str) {
         let pool = self.devices.slices.pool_of(name).cloned();
         self.devices.note_offers_of(&self.nodes, pool.iter());
-        if let Some(pool) = &pool {
-            self.devices.remember_parts(pool, |own| *own.name == *name);
-        }
+        let left = pool.iter().flat_map(|pool| newest(&self.devices.slices, pool)).find(|own| *own.name == *name);
+        let left: Vec<_> = left.into_iter().cloned().collect();
         if self.devices.slices.delete(name) {
             self.devices.slices_version += 1;
+            if let Some(pool) = &pool {
+                self.devices.follow_counters(pool, &left);
+            }
             self.record(None, Change::Device(DeviceChange::SliceDeleted));
         }
     }

@@ -327,18 +327,28 @@ fn what_a_held_device_takes_from_counters_outlives_its_slice_140802() {
         let used = ledger.devices().allocated().pool(&pool);
         used.into_iter().flat_map(PoolUse::remembered).map(|(device, _)| device.to_string()).collect()
     };
-    let mut counting = devices_of("a", &["0", "1"]);
-    for device in &mut counting.devices {
-        device.consumes_counters = vec![CounterConsumption { counter_set: "set".into(), counters: Vec::new() }];
-    }
-    ledger.apply_resource_slice(counting.clone());
+    let shows = |name: &str, generation: i64, devices: &[&str]| {
+        let mut slice = ResourceSlice { name: name.into(), generation, ..devices_of("a", devices) };
+        for device in &mut slice.devices {
+            device.consumes_counters = vec![CounterConsumption { counter_set: "set".into(), counters: Vec::new() }];
+        }
+        slice
+    };
+    ledger.apply_resource_slice(shows("slice-a", 1, &["0", "1", "2"]));
     let has = allocated(claim("c", 1), "a", "0", &["q"]);
     ledger.apply_resource_claim(has.clone());
-    assert!(remembered(&ledger).is_empty());
-    let newer = ResourceSlice { name: "newer".into(), generation: counting.generation + 1, ..devices_of("a", &["1"]) };
-    ledger.apply_resource_slice(newer.clone());
-    assert_eq!(remembered(&ledger), ["0"], "and not 1, which nobody has");
-    ledger.delete_resource_slice(&counting.name);
+    ledger.apply_resource_slice(shows("slice-a", 1, &["0", "1"]));
+    assert!(remembered(&ledger).is_empty(), "nobody has 2");
+    ledger.apply_resource_slice(shows("slice-a", 1, &["1"]));
+    assert_eq!(remembered(&ledger), ["0"], "its slice shows it no more");
+    ledger.apply_resource_slice(shows("more", 1, &["0"]));
+    assert!(remembered(&ledger).is_empty(), "another slice shows it");
+    ledger.delete_resource_slice("more");
+    assert_eq!(remembered(&ledger), ["0"], "that was deleted");
+    ledger.apply_resource_slice(shows("slice-a", 1, &["0", "1"]));
+    ledger.apply_resource_slice(shows("newer", 2, &["1"]));
+    assert_eq!(remembered(&ledger), ["0"], "a newer generation does not show it");
+    ledger.delete_resource_slice("slice-a");
     let mut more = ClaimAllocation::clone(has.allocation.as_ref().expect("allocated"));
     more.result.results.push(DeviceResult { device: "1".into(), ..more.result.results[0].clone() });
     let more = Some(Arc::new(more));

@@ -495,8 +495,8 @@ fn storm_text(storm: &Storm) -> String {
             printable(by, NAME)
         ),
         InVain::RefusedByExtender => format!(
-            "an extender refused node {node} each time after it was freed: nothing more is evicted for a while; let the extender be asked about \
-             preemption too (verbs.preempt), so that it refuses nodes before pods are evicted from them"
+            "an extender refuses the nodes that are freed for it, the last of them {node}: nothing more is evicted for a while; an extender with \
+             verbs.preempt can refuse nodes before pods are evicted from them"
         ),
     };
     let others = match pods - 1 {

@@ -42,8 +42,8 @@ impl Inner {
         self.has_room_since = rooms;
     }
 
-    /// Notes since when binds of each profile are under way. Decisions may be begun and taken back for good: by pods that an extender
-    /// refuses the room they make.
+    /// Notes since when binds of each profile are under way. A decision may be made and taken back again and again: a pod makes room on a node
+    /// that an extender refuses it then.
     pub(crate) fn look_for_binds(&mut self, now: Instant) {
         let leader = self.rules.leader;
         let open =

@@ -244,8 +244,8 @@ pub const INTERNED_BYTES: usize = 8 << 20;
 /// Bytes of InterPodAffinity's counts that one worker keeps: three hundred term queries over hostnames on 5,000 nodes.
 pub const AFFINITY_TABLES_BYTES: usize = 16 << 20;
 
-/// Preemptions for one pod of which it had nothing each time (another scheduler took the capacity, an extender refused the node), before it
-/// may not preempt for a while.
+/// Preemptions for one pod that were in vain each time (another scheduler took the capacity, an extender refused the node), before it may not
+/// preempt for a while.
 pub const STORM_PREEMPTIONS: u32 = 2;
 
 /// How long such a pod may not preempt; then it may once more. Two preemptions an hour at most, where others had thousands.

@@ -271,10 +271,42 @@ fn a_node_that_an_extender_refuses_is_freed_twice_and_then_no_more() {
         }
     }
     assert_eq!(preemptions, 2, "{:?}", bench.refusals);
-    let stopped = "preemption: stopped after 2 preemptions: an extender refused node a each time after it was freed for this pod; nothing is \
-                   evicted for it for 30 minutes.";
+    let stopped = "preemption: stopped after 2 preemptions: an extender refuses the nodes that are freed for this pod, the last of them a; \
+                   nothing is evicted for it for 30 minutes.";
     assert!(bench.refusals.iter().any(|(_, _, text)| text.ends_with(stopped)), "{:?}", bench.refusals);
     let storm = bench.worker.snapshot(&bench.ledger).storm.expect("it is reported");
     assert_eq!((storm.preemptions, storm.victims, storm.pods, storm.why), (2, 2, 1, InVain::RefusedByExtender));
     bench.assert_clean();
+}
+
+/// Each node is tried before one is tried again.
+#[test]
+fn nodes_that_an_extender_refuses_once_each_are_no_storm() {
+    let mut bench = Bench::new(preempting(vec![filter("x", OnFailure::Fail)]), "a b c");
+    for node in ["a", "b", "c"] {
+        bench.pod(Pod { node_name: Some(node.into()), priority: 1, ..pod(&format!("low-{node}"), shape_of(900, 0)) });
+    }
+    bench.pod(Pod { priority: 10, ..pod("p", shape_of(500, 0)) });
+    let mut freed = Vec::new();
+    for _ in 0..3 {
+        bench.now += 20_000;
+        bench.settle();
+        let (attempt, _, victims, _) = bench.evictions.pop().expect("another node is tried");
+        let (node, low) = victims.split_once(':').expect("one victim");
+        bench.inputs.push(Input::EvictionEnded { attempt, outcome: EvictionOutcome::Done });
+        bench.settle();
+        bench.ledger.borrow_mut().delete_pod(low);
+        bench.now += 20_000;
+        bench.settle();
+        while !bench.asked.is_empty() {
+            let failed = vec![(node.into(), "no".into())];
+            bench.answer(Ok(ExtenderReply::Filter { survivors: Some(Vec::new()), failed, unresolvable: Vec::new() }));
+        }
+        // A node that has room of its own would be all that preemption looks at.
+        bench.pod(Pod { node_name: Some(node.into()), priority: 20, ..pod(&format!("high-{node}"), shape_of(900, 0)) });
+        freed.push(node.to_owned());
+    }
+    freed.sort();
+    assert_eq!(freed, ["a", "b", "c"]);
+    assert!(bench.worker.snapshot(&bench.ledger).storm.is_none());
 }

@@ -80,15 +80,15 @@ struct History {
     node: Str,
     /// The uids of the pods on `node` at that time.
     before: FxHashSet<Str>,
-    /// Whether it was checked already who took the capacity.
+    /// Whether it was checked already what became of the last preemption.
     judged: bool,
     victims: u64,
-    /// Whether an extender has refused `node` since the last preemption, when it had room for the pod.
-    refused: bool,
-    /// Preemptions in a row of which the pod had nothing.
+    /// The nodes that were freed for the pod and that an extender refused once they had room.
+    refused: BTreeSet<Str>,
+    /// Preemptions in a row that were in vain.
     lost: u32,
-    /// Why it had nothing of the last of them.
-    why: InVain,
+    /// Why the last of them was.
+    why: Option<InVain>,
     /// Nothing is evicted for the pod before that.
     until: Option<Time>,
     /// Preemptions in a row that failed.
@@ -229,15 +229,15 @@ impl PendingPreemptions {
         }
     }
 
-    /// A scheduler that took the capacity of the last preemption for `pod`, if another one did; ends what is known of a pod
-    /// that has changed.
-    fn lost_to(&mut self, ledger: &Ledger, pod: &Pod) -> Option<InVain> {
+    /// Why evictions on `next` would be in vain, as far as the preemptions for `pod` show: a scheduler took the capacity of the last one, or an
+    /// extender refused that very node. Ends what is known of a pod that has changed.
+    fn in_vain(&mut self, ledger: &Ledger, pod: &Pod, next: &Str) -> Option<InVain> {
         let history = self.histories.get(&pod.uid)?;
         if !Arc::ptr_eq(&history.shape, &pod.shape) && history.shape != pod.shape {
             self.histories.remove(&pod.uid);
             return None;
         }
-        if history.refused {
+        if history.refused.contains(next) {
             return Some(InVain::RefusedByExtender);
         }
         let node = ledger.nodes().find(&history.node)?;
@@ -256,9 +256,11 @@ impl PendingPreemptions {
         if no_fit.refused.is_empty() {
             return;
         }
-        if let Some(history) = self.histories.get_mut(&pod.uid).filter(|history| !history.refused) {
+        if let Some(history) = self.histories.get_mut(&pod.uid) {
             let node = ledger.read(|ledger| ledger.nodes().find(&history.node));
-            history.refused = node.is_some_and(|node| no_fit.refused.contains_key(&node));
+            if node.is_some_and(|node| no_fit.refused.contains_key(&node)) {
+                history.refused.insert(history.node.clone());
+            }
         }
     }
 
@@ -284,7 +286,7 @@ impl PendingPreemptions {
             node: first.node.clone(),
             preemptions: first.lost,
             victims: first.victims,
-            why: first.why.clone(),
+            why: first.why.clone()?,
             pods: 1 + stopped.count(),
         })
     }
@@ -318,19 +320,19 @@ impl Worker {
                 Err(unfinished) => return Some(Err(unfinished)),
             };
             let node = if let Outcome::Evict(plan) = &outcome { Some(ledger.nodes().name(plan.node)) } else { None };
-            let lost_to = node.and_then(|_| preemptions.lost_to(ledger, pod));
+            let in_vain = node.and_then(|node| preemptions.in_vain(ledger, pod, node));
             let pending = ledger.pending_preemption(&pod.uid).map(|pending| node == Some(&pending.node));
-            Some(Ok((outcome, lost_to, pending, is_nominated_to_nothing(ledger, &pod.uid))))
+            Some(Ok((outcome, in_vain, pending, is_nominated_to_nothing(ledger, &pod.uid))))
         });
         let Some((found, _)) = found else {
             return Ok((PostFilter::Not(format!("preemption: {TOO_LONG}.").into(), NominatedNode::Keep), *version));
         };
-        let (outcome, lost_to, pending, to_nothing) = found?;
+        let (outcome, in_vain, pending, to_nothing) = found?;
         let keep = if to_nothing { NominatedNode::Clear } else { NominatedNode::Keep };
         let result = match outcome {
             // The nomination ended meanwhile and its victims terminate all the same: no more are evicted there.
             Outcome::Evict(_) if pending == Some(true) => PostFilter::Not(WAITS.into(), NominatedNode::Keep),
-            Outcome::Evict(plan) => self.evict(step, plan, (no_fit, &mut known), lost_to, bounds)?,
+            Outcome::Evict(plan) => self.evict(step, plan, (no_fit, &mut known), in_vain, bounds)?,
             Outcome::NotHelpful(why) if pending.is_none() => PostFilter::Not(why.into(), NominatedNode::Clear),
             Outcome::NotHelpful(why) | Outcome::NotEligible(why) => PostFilter::Not(why.into(), keep),
             Outcome::Failed(why) => PostFilter::Not(why, keep),
@@ -376,10 +378,10 @@ impl Worker {
         step: &Step<'_, impl LedgerAccess>,
         plan: EvictionProposal,
         (no_fit, known): (&NoFit, &mut DryRuns),
-        lost_to: Option<InVain>,
+        in_vain: Option<InVain>,
         bounds: Bounds,
     ) -> Result<PostFilter, Unfinished> {
-        if let Some(stopped) = self.stop_storm(step.now, &plan.pod, lost_to) {
+        if let Some(stopped) = self.stop_storm(step.now, &plan.pod, in_vain) {
             return Ok(stopped);
         }
         let scheduler = self.arms.of_mut(&plan.pod);
@@ -412,28 +414,27 @@ impl Worker {
             before: FxHashSet::default(),
             judged: false,
             victims: 0,
-            refused: false,
+            refused: BTreeSet::new(),
             lost: 0,
-            why: InVain::TakenBy(Str::default()),
+            why: None,
             until: None,
             failures: 0,
         });
         history.node = evicting.node.clone();
         history.before = before;
         history.judged = false;
-        history.refused = false;
         history.victims += asked as u64;
         history.until = None;
     }
 
-    /// Counts how often a pod had nothing of what was freed for it; a result if that has been too often.
-    fn stop_storm(&mut self, now: Time, pod: &Pod, lost_to: Option<InVain>) -> Option<PostFilter> {
+    /// Counts how often what was freed for a pod was in vain; a result if that has been too often.
+    fn stop_storm(&mut self, now: Time, pod: &Pod, in_vain: Option<InVain>) -> Option<PostFilter> {
         let history = self.preemptions.histories.get_mut(&pod.uid)?;
         let judged = std::mem::replace(&mut history.judged, true);
-        match (history.until, lost_to) {
+        match (history.until, in_vain) {
             (None, Some(why)) if !judged => {
                 history.lost += 1;
-                history.why = why;
+                history.why = Some(why);
                 if history.lost >= STORM_PREEMPTIONS {
                     history.until = Some(now + STORM_PAUSE);
                     self.totals.preemption.storms += 1;
@@ -446,12 +447,12 @@ impl Worker {
         let until = history.until?;
         self.preemptions.retries.add(until, &pod.uid);
         let node = &history.node;
-        let in_vain = match &history.why {
+        let in_vain = match history.why.as_ref()? {
             InVain::TakenBy(by) => {
                 format!("scheduler {by} took the capacity on node {node} that was freed for this pod each time")
             }
             InVain::RefusedByExtender => {
-                format!("an extender refused node {node} each time after it was freed for this pod")
+                format!("an extender refuses the nodes that are freed for this pod, the last of them {node}")
             }
         };
         let why = format!(

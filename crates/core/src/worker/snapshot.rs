@@ -33,11 +33,11 @@ pub struct PreemptionTotals {
     pub victims: ExponentialBuckets<1, 7>,
     /// Preemptions that failed in part or wholly.
     pub failed: u64,
-    /// Times that evictions for a pod were stopped because it had nothing of them.
+    /// Times that evictions for a pod were stopped because they were in vain.
     pub storms: u64,
 }
 
-/// Why a pod had nothing of what was freed for it.
+/// Why what was freed for a pod did not help it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InVain {
     /// The scheduler of this name put another pod there.
@@ -46,18 +46,18 @@ pub enum InVain {
     RefusedByExtender,
 }
 
-/// Pods for which nothing is evicted for a while, because they had nothing of it each time.
+/// Pods for which nothing is evicted for a while, because it was in vain each time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Storm {
     /// One such pod.
     pub pod: PodKey,
     /// The node that was freed for it last.
     pub node: Str,
-    /// Preemptions for it, one after the other, of which it had nothing.
+    /// Preemptions for it, one after the other, that were in vain.
     pub preemptions: u32,
     /// Pods evicted for it so far.
     pub victims: u64,
-    /// Why it had nothing of the last of them.
+    /// Why the last of them was.
     pub why: InVain,
     /// How many pods there are like it.
     pub pods: usize,

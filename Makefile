@@ -76,7 +76,7 @@ hand-over: prerequisites upstream ## how long nothing is bound when the leader o
 	@BERTH_HAND_OVER=$(or $(PODS),150000) cargo test --workspace --locked --test faults -- --nocapture a_leader_of_a_large_cluster
 	@BERTH_HAND_OVER=$(or $(PODS),150000) cargo test --workspace --locked --test e2e -- --nocapture --test-threads=1 two_replicas an_upgrade
 
-upgrade: prerequisites upstream ## roll from the binary and chart of commit FROM (the last one) to those of this tree and back, under load; run it alone: its limits count
+upgrade: prerequisites upstream ## roll from the binary and chart of commit FROM=… to those of this tree and back, under load; run it alone: its limits count
 	@BERTH_HAND_OVER=1 hack/upgrade.sh $(FROM)
 
 commands: prerequisites upstream ## time and memory of each command on a real cluster of 1,000 nodes and 10,000 pods, by the release build

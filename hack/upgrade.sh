@@ -2,16 +2,24 @@
 # Rolls from the release that another commit makes to that of this tree and back, on a real control plane under load: the old
 # release has the binary and the chart of that commit.
 #
-#   hack/upgrade.sh [COMMIT]
+#   hack/upgrade.sh COMMIT
 #
-# COMMIT: the last commit of the default branch by default. Its binary is built once, in a directory of its own under target/upgrade.
+# The sources of each commit get a directory under target/upgrade; they share what is built, so that the last one has the binary.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-commit=$(git rev-parse --short=12 --verify "${1:-HEAD}^{commit}")
-home=${CARGO_TARGET_DIR:-$PWD/target}/upgrade
+if [ $# = 0 ]; then
+  echo "say which commit the old release is: make upgrade FROM=<commit>" >&2
+  exit 2
+fi
+commit=$(git rev-parse --short=12 --verify "$1^{commit}")
+home=$(realpath -m "${CARGO_TARGET_DIR:-target}")/upgrade
 tree=$home/$commit
 
+if git diff --quiet "$commit" -- src crates charts Cargo.lock; then
+  echo "$commit has the sources and the chart of this tree: there is nothing to upgrade" >&2
+  exit 2
+fi
 if [ ! -d "$tree" ]; then
   mkdir -p "$tree.new"
   git archive "$commit" | tar --extract --directory "$tree.new"

@@ -3,6 +3,7 @@
 use berth_lab::Patch;
 use serde_json::{Value, json};
 
+use crate::SOON;
 use crate::objects::{PROFILES, pod, pod_path, profile};
 use crate::world::World;
 
@@ -16,6 +17,17 @@ fn a_node_without_allocatable_takes_no_pod_and_is_counted() {
     });
     world.plane.api.post("/api/v1/nodes", &object).unwrap();
     world.plane.api.patch("/api/v1/nodes/unfurnished-bare", Patch::Merge, &json!({"spec": {"taints": null}})).unwrap();
+    // A pod that was refused while the taint was seen is not looked at again: without it, the node has no room for it either.
+    let mut number = 0;
+    let seen = world.plane.wait_for("the node without its taint", SOON, || {
+        number += 1;
+        let name = format!("probe-{number}");
+        world.pod(&name, "8", |_| {});
+        let is_seen = !world.unschedulable(&name).contains("taint");
+        world.delete(&name);
+        Ok(is_seen.then_some(()))
+    });
+    seen.unwrap();
     world.pod("big", "8", |_| {});
     world.says("big", "0/2 nodes are available: 1 Too many pods, 2 Insufficient cpu.");
     world.pod("small", "100m", |_| {});

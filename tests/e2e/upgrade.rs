@@ -30,7 +30,9 @@ fn an_upgrade_and_a_rollback_lose_no_pod_and_double_none() {
     let next = copied_chart(&plane, "99.0.0");
     let load = Load::new(HERE, &plane, &audit);
     namespace(&plane, REFUSED);
-    let old = ["berth-old-0", "berth-old-1"].map(|name| ready(&plane, &of_old.binary, name));
+    let mut first = start_binary(&plane, of_old.binary.clone(), "berth-old-0", &[]);
+    plane.wait_until_serving(&mut first).unwrap();
+    let old = [first, ready(&plane, &of_old.binary, "berth-old-1")];
     for (name, spec) in
         [(HERE, json!({"preset": "BinPack"})), (REFUSED, json!({"schedulerNames": ["default-scheduler"]}))]
     {

@@ -218,6 +218,18 @@ pub(crate) const ALL: &[(&str, Hold)] = &[
         let p = t.path("pods");
         t.watch(&p, &v, 2);
     }),
+    // What is too old.
+    ("a watch from before all that is kept", |t| { pod(t, "a"); t.forget(); let p = t.path("pods"); t.watch(&p, "1", 1); }),
+    ("a page of a list from before all that is kept", |t| {
+        for name in ["a", "b", "c"] {
+            pod(t, name);
+        }
+        let p = t.path("pods?limit=2");
+        let first = t.get(&p);
+        t.forget();
+        let p = t.path(&format!("pods?limit=2&continue={}", t.outdated(&first)));
+        t.get(&p);
+    }),
     // Bookmarks. The barrier of a new leader opens a watch for three seconds, and counts on one that is as new as a list from before.
     ("a bookmark before the end of a watch of what does not change", |t| bookmark(t, true, 3)),
     ("a watch that is too short for a bookmark", |t| bookmark(t, true, 1)),

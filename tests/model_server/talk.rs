@@ -1,9 +1,12 @@
 //! One conversation with one server: requests that use what earlier answers showed, and answers as far as both servers must agree.
 
 use super::model::api::{Answer, Asked, Place, answer};
+use super::model::kinds::Of;
 use super::model::store::Store;
 use super::model::watch::{Cursor, last_bookmark};
-use berth_lab::Api;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use berth_lab::{Api, ControlPlane};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -18,6 +21,12 @@ pub(crate) trait Server {
 
     /// The events of a watch that ends by itself, and of which at least `least` come.
     fn watch(&mut self, path: &str, least: usize) -> Vec<Value>;
+
+    /// Forgets all that was before now.
+    fn forget(&mut self);
+
+    /// A token of a page, as if the first page had been read before anything that is kept.
+    fn outdated(&self, token: &str) -> String;
 
     /// What is answered to a GET of the path when the server has no room for it.
     fn turn_away(&mut self, namespace: &str, path: &str) -> Turned;
@@ -35,11 +44,11 @@ pub(crate) struct Turned {
 /// Longest wait for what takes a moment on an idle machine.
 const SOON: Duration = Duration::from_mins(1);
 
-pub(crate) struct Real(Api);
+pub(crate) struct Real<'a>(Api, &'a ControlPlane);
 
-impl Real {
-    pub(crate) fn new(api: Api) -> Self {
-        Self(api)
+impl<'a> Real<'a> {
+    pub(crate) fn new(plane: &'a ControlPlane) -> Self {
+        Self(plane.api.clone(), plane)
     }
 
     /// Until the path is served.
@@ -98,7 +107,7 @@ fn turned_away_once(api: &Api, path: &str) -> Option<berth_lab::Answer> {
 
 const FLOW_CONTROL: &str = "/apis/flowcontrol.apiserver.k8s.io/v1";
 
-impl Server for Real {
+impl Server for Real<'_> {
     fn ask(&mut self, method: &str, path: &str, content_type: &str, body: &Value) -> (u16, Value) {
         let body = (!body.is_null()).then_some((content_type, body));
         let answer = self.0.request_as(method, path, body).unwrap();
@@ -110,6 +119,18 @@ impl Server for Real {
         let _ = least;
         let lines = BufReader::new(self.0.stream(path, "application/json").unwrap()).lines();
         lines.map_while(Result::ok).filter_map(|line| serde_json::from_str(&line).ok()).collect()
+    }
+
+    /// Its cache keeps what it has seen: what is older than itself is gone there, too.
+    fn forget(&mut self) {
+        self.1.reclaim_etcd().unwrap();
+    }
+
+    /// After `continueToken` of `staging/src/k8s.io/apiserver/pkg/storage/continue.go`.
+    fn outdated(&self, token: &str) -> String {
+        let mut said: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(token).unwrap()).unwrap();
+        said["rv"] = json!(1);
+        URL_SAFE_NO_PAD.encode(said.to_string())
     }
 
     fn turn_away(&mut self, namespace: &str, path: &str) -> Turned {
@@ -167,6 +188,14 @@ impl Server for Model {
             cursor.bookmark(&self.0, &mut lines);
         }
         lines.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect()
+    }
+
+    fn forget(&mut self) {
+        self.0.compact(Of::Pods);
+    }
+
+    fn outdated(&self, token: &str) -> String {
+        format!("1~{}", token.split_once('~').unwrap().1)
     }
 
     fn turn_away(&mut self, _: &str, _: &str) -> Turned {
@@ -260,6 +289,16 @@ impl<'a> Talk<'a> {
         let shown = self.shown(&answer);
         self.told.push(format!("{method} {}: {code} {shown}", path.split('?').next().unwrap_or_default()));
         answer
+    }
+
+    /// Whatever was before now is forgotten.
+    pub(crate) fn forget(&mut self) {
+        self.server.forget();
+    }
+
+    /// The token with which a list goes on, as if its first page had been read before all that is kept.
+    pub(crate) fn outdated(&self, list: &Value) -> String {
+        self.server.outdated(list["metadata"]["continue"].as_str().unwrap())
     }
 
     /// Asks when the server has no room. How long it is to wait differs: it is a number of seconds.

@@ -191,7 +191,9 @@ impl Server for Model {
     }
 
     fn forget(&mut self) {
-        self.0.compact(Of::Pods);
+        for of in [Of::Pods, Of::Profiles] {
+            self.0.compact(of);
+        }
     }
 
     fn outdated(&self, token: &str) -> String {

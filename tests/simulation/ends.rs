@@ -48,8 +48,11 @@ impl Inner {
         let leader = self.rules.leader;
         let open =
             leader.into_iter().flat_map(|leader| self.binds_under_way(leader).map(move |(name, _)| (leader, name)));
-        let since = |key| (self.binds_since.get(&key).copied().unwrap_or(now), key);
-        self.binds_since = open.map(since).map(|(since, key)| (key, since)).collect();
+        let with_since = |key: (usize, String)| {
+            let since = self.binds_since.get(&key).copied().unwrap_or(now);
+            (key, since)
+        };
+        self.binds_since = open.map(with_since).collect();
     }
 
     /// The profiles that have decided what nobody has answered for, sent binds, or binds of unknown outcome; as of up to a second ago.

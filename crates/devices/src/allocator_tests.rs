@@ -264,12 +264,14 @@ fn an_allocated_device_that_no_slice_shows_any_more_takes_what_it_took_140802() 
     assert_eq!(cluster.devices(one()), "r0=a", "what it took is not known");
     let before = shows(vec![part("a", "mem", "40"), part("gone", "mem", "1")]);
     let now = shows(vec![part("a", "mem", "40")]);
-    cluster.allocated.remember(&before, [&now].into_iter());
+    cluster.allocated.remember(&before);
+    cluster.allocated.forget_shown(&now.id, [&now].into_iter());
     assert_eq!(cluster.devices(one()), "none");
     cluster.slices.apply(shows(vec![part("a", "mem", "40"), part("gone", "mem", "0")]));
     assert_eq!(cluster.devices(one()), "r0=a", "a slice shows it again, and that it takes nothing now");
     let mut cluster = without().hold(vec![result("d/p", "gone"), result("d/p", "other")]);
-    cluster.allocated.remember(&before, [&now].into_iter());
+    cluster.allocated.remember(&before);
+    cluster.allocated.forget_shown(&now.id, [&now].into_iter());
     let gone = AllocationResult { results: vec![result("d/p", "gone")], ..AllocationResult::default() };
     cluster.allocated.deallocate(&gone);
     let cluster = cluster.hold(gone.results);

@@ -84,21 +84,22 @@ impl AllocatedState {
     }
 
     /// Remembers what held devices take from counters that `before` shows, a slice that has changed or gone, or that one of a newer generation
-    /// replaces, and that none of `now` shows, the slices of that pool: who has such a device may use it still, and upstream gives what it took
-    /// to others (#140802). Forgets it of those that are shown again. Costs a look at each device of all these slices, if one of the pool is held.
-    pub fn remember<'a>(&mut self, before: &ResourceSlice, now: impl Iterator<Item = &'a ResourceSlice> + Clone) {
+    /// replaces: who has a device that no slice shows any more may use it still, and upstream gives what it took to others (#140802).
+    /// [`Self::forget_shown`] is to be called afterwards. Costs a look at each device of the slice, if one of its pool is held.
+    pub fn remember(&mut self, before: &ResourceSlice) {
         let Some(pool) = self.pools.get_mut(&before.id) else { return };
         let held = before.devices.iter().filter(|device| pool.devices.contains_key(&device.name));
         for device in held.filter(|device| !device.consumes_counters.is_empty()) {
             pool.remembered.insert(device.name.clone(), device.consumes_counters.clone());
         }
-        pool.forget_shown(now);
     }
 
-    /// Forgets what is remembered of devices that slices of their pool show.
-    pub fn forget_shown<'a>(&mut self, pool: &PoolId, now: impl Iterator<Item = &'a ResourceSlice> + Clone) {
-        if let Some(pool) = self.pools.get_mut(pool) {
-            pool.forget_shown(now);
+    /// Forgets what is remembered of devices that `now` shows, the slices of the pool. Costs a look at each of their devices, if anything is
+    /// remembered.
+    pub fn forget_shown<'a>(&mut self, pool: &PoolId, now: impl Iterator<Item = &'a ResourceSlice>) {
+        let Some(pool) = self.pools.get_mut(pool).filter(|pool| !pool.remembered.is_empty()) else { return };
+        for device in now.flat_map(|slice| &slice.devices) {
+            pool.remembered.remove(&device.name);
         }
     }
 
@@ -120,14 +121,6 @@ impl PoolUse {
     /// `None` if nobody holds the device.
     pub fn device(&self, name: &str) -> Option<&DeviceUse> {
         self.devices.get(name)
-    }
-
-    fn forget_shown<'a>(&mut self, now: impl Iterator<Item = &'a ResourceSlice> + Clone) {
-        if !self.remembered.is_empty() {
-            for device in now.flat_map(|slice| &slice.devices) {
-                self.remembered.remove(&device.name);
-            }
-        }
     }
 
     /// What devices took from counters that no slice shows any more.

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! What must not happen: a second preemption before the first one's victims are deleted (the ledger's record and the
-//! eligibility rule see to that), and evictions without end for a pod that has nothing of them: another scheduler takes each
+//! eligibility rule see to that), and evictions without end that do not help their pod: another scheduler takes each
 //! capacity that is freed, or an extender refuses the node each time ([`STORM_PREEMPTIONS`]).
 //!
 //! `attempt`, `extender` and `preemption` know each other: `attempt` says why.
@@ -351,7 +351,7 @@ impl Worker {
         Bounds { now_unix_us: self.unix_us_at(now), budget_left: self.preemptions.budget_left(now, limit) }
     }
 
-    pub(super) fn unix_us_at(&self, now: Time) -> i64 {
+    fn unix_us_at(&self, now: Time) -> i64 {
         self.unix_us_at_zero.saturating_add_unsigned(now.as_nanos() / 1_000)
     }
 

@@ -150,13 +150,14 @@ impl DeviceTable {
         self.offers.change(nodes, &self.slices, pools.map(|id| (&id.driver, &id.pool)));
     }
 
-    /// Slices of `pool` have changed, and `left` are what some slices were before: held devices that none shows any more still take from counters.
-    fn follow_counters(&mut self, pool: &PoolId, left: &[Arc<ResourceSlice>]) {
-        let Self { slices, allocated, .. } = self;
+    /// Slices of `pools` have changed, and `left` are what some slices were before: held devices that none shows any more still take from counters.
+    fn follow_counters<'a>(&mut self, pools: impl Iterator<Item = &'a PoolId>, left: &[Arc<ResourceSlice>]) {
         for slice in left {
-            allocated.remember(slice, newest(slices, &slice.id).map(AsRef::as_ref));
+            self.allocated.remember(slice);
         }
-        allocated.forget_shown(pool, newest(slices, pool).map(AsRef::as_ref));
+        for pool in pools {
+            self.allocated.forget_shown(pool, newest(&self.slices, pool).map(AsRef::as_ref));
+        }
     }
 
     /// Whether the class may select devices of the driver, as far as that shows without looking at any.
@@ -171,7 +172,7 @@ impl DeviceTable {
 }
 
 /// The slices of the pool's newest generation.
-fn newest<'a>(slices: &'a Slices, pool: &PoolId) -> impl Iterator<Item = &'a Arc<ResourceSlice>> + Clone + use<'a> {
+fn newest<'a>(slices: &'a Slices, pool: &PoolId) -> impl Iterator<Item = &'a Arc<ResourceSlice>> + use<'a> {
     let slices = slices.of_pool(pool);
     let generation = slices.iter().map(|slice| slice.generation).max();
     slices.iter().filter(move |slice| Some(slice.generation) == generation)
@@ -237,7 +238,7 @@ impl Ledger {
             let left: Vec<_> = changed.into_iter().chain(replaced).cloned().collect();
             devices.slices.apply(slice);
             devices.slices_version += 1;
-            devices.follow_counters(&now, &left);
+            devices.follow_counters(before.iter().chain([&now]), &left);
             devices.note_offers_of(nodes, [&now].into_iter());
             self.record(None, Change::Device(DeviceChange::Slice { driver: now.driver }));
         }
@@ -250,9 +251,7 @@ impl Ledger {
         let left: Vec<_> = left.into_iter().cloned().collect();
         if self.devices.slices.delete(name) {
             self.devices.slices_version += 1;
-            if let Some(pool) = &pool {
-                self.devices.follow_counters(pool, &left);
-            }
+            self.devices.follow_counters(pool.iter(), &left);
             self.record(None, Change::Device(DeviceChange::SliceDeleted));
         }
     }

@@ -4,6 +4,7 @@
 //! writes the clipboard or looks like a line of ours.
 
 use berth_cluster::send::is_obeyed;
+pub(crate) use berth_explain::{counted, some_of};
 use clap::ValueEnum;
 use std::borrow::Cow;
 use std::fmt;
@@ -159,17 +160,6 @@ impl Table {
         }
         Ok(())
     }
-}
-
-/// `1 pod`, `2 pods`: a count with its noun.
-pub(crate) fn counted(count: usize, noun: &str) -> String {
-    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
-}
-
-/// The first `max` of `names`, and how many more there are.
-pub(crate) fn some_of(names: &[String], max: usize) -> String {
-    let shown = names[..names.len().min(max)].join(", ");
-    if names.len() > max { format!("{shown} and {} more", names.len() - max) } else { shown }
 }
 
 /// The largest unit alone, as kubectl prints ages: `50s`, `7m`, `3h`, `12d`.

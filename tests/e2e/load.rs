@@ -1,6 +1,7 @@
 //! Pods that keep coming while operators come and go, and what became of them.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -10,7 +11,7 @@ use serde_json::json;
 
 use crate::LATER;
 use crate::audit::Audit;
-use crate::cluster::{namespace, start};
+use crate::cluster::{binary, namespace, start_binary};
 use crate::history::{Recorder, summed};
 use crate::objects::{change_profile, pod, pod_path, wait_reason};
 
@@ -44,7 +45,12 @@ impl Drop for EndOnDrop<'_> {
 
 /// Starts an operator and waits until it is ready: it leads or stands by.
 pub(crate) fn ready(plane: &ControlPlane, name: &str) -> Operator {
-    let mut operator = start(plane, name, &[]);
+    ready_from(plane, &binary(), name)
+}
+
+/// The same from another binary than that under test.
+pub(crate) fn ready_from(plane: &ControlPlane, binary: &Path, name: &str) -> Operator {
+    let mut operator = start_binary(plane, binary.to_owned(), name, &[]);
     plane.wait_until_ready(&mut operator).unwrap();
     operator
 }

@@ -12,7 +12,7 @@ use crate::SOON;
 use crate::audit::Audit;
 use crate::cluster::{HOME, binary, chart, copied_chart, install_chart_at, namespace, send_signal, start_binary};
 use crate::limit::{ROLLED, check, check_rate};
-use crate::load::{Load, now_us};
+use crate::load::{Load, now_us, ready_from};
 use crate::objects::{PROFILES, condition, pod, pod_path, profile, wait_bound, wait_reason};
 
 const HERE: &str = "upgrade";
@@ -32,7 +32,7 @@ fn an_upgrade_and_a_rollback_lose_no_pod_and_double_none() {
     namespace(&plane, REFUSED);
     let mut first = start_binary(&plane, of_old.binary.clone(), "berth-old-0", &[]);
     plane.wait_until_serving(&mut first).unwrap();
-    let old = [first, ready(&plane, &of_old.binary, "berth-old-1")];
+    let old = [first, ready_from(&plane, &of_old.binary, "berth-old-1")];
     for (name, spec) in
         [(HERE, json!({"preset": "BinPack"})), (REFUSED, json!({"schedulerNames": ["default-scheduler"]}))]
     {
@@ -77,13 +77,6 @@ fn of_old_release() -> Release {
     }
 }
 
-/// Starts an operator of a release and waits until it is ready: it leads or stands by.
-fn ready(plane: &ControlPlane, binary: &Path, name: &str) -> Operator {
-    let mut operator = start_binary(plane, binary.to_owned(), name, &[]);
-    plane.wait_until_ready(&mut operator).unwrap();
-    operator
-}
-
 /// A time in which all replicas are replaced.
 struct Roll {
     /// When it began, also in microseconds of Unix time.
@@ -110,7 +103,7 @@ impl Roll {
 fn rolled(plane: &ControlPlane, old: [Operator; 2], binary: &Path, name: &str) -> [Operator; 2] {
     let mut number = 0;
     old.map(|mut going| {
-        let new = ready(plane, binary, &format!("{name}-{number}"));
+        let new = ready_from(plane, binary, &format!("{name}-{number}"));
         number += 1;
         send_signal(&going, "TERM");
         let status = going.process.wait(SOON).unwrap();

@@ -1,5 +1,6 @@
 //! Why the claims of a pod get no devices: what keeps each request from each device, and who has it.
 
+use super::words::{counted, some_of};
 use berth_cel::LookedUp;
 use berth_core::ledger::Ledger;
 use berth_core::model::{ClaimKey, Pod, ResourceClaim, Str};
@@ -75,7 +76,7 @@ fn lacking(found: &[Found]) -> impl Iterator<Item = &Found> {
 fn allocated(claim: &ResourceClaim) -> Clause {
     let results = claim.allocation.iter().flat_map(|allocation| &allocation.result.results);
     let devices: Vec<String> = results.map(|result| named(&result.device, &result.pool)).collect();
-    Clause::of(format!("claim {} has devices that cannot be used there: {}", claim.key, some_of(&devices)))
+    Clause::of(format!("claim {} has devices that cannot be used there: {}", claim.key, some_of(&devices, SHOWN)))
 }
 
 fn named(device: &str, pool: &str) -> String {
@@ -199,7 +200,7 @@ impl Found {
             Obstacle::Capacity => {
                 let asked = details.capacity.iter().map(|(name, amount)| format!("{} {}", name.id, amount.canonical()));
                 let asked: Vec<String> = asked.collect();
-                let what = if asked.is_empty() { "capacity".to_owned() } else { some_of(&asked) };
+                let what = if asked.is_empty() { "capacity".to_owned() } else { some_of(&asked, SHOWN) };
                 format!("{} short of {what}", are())
             }
             Obstacle::Counters => format!("{} cut from counters of which too little is left", are()),
@@ -207,7 +208,7 @@ impl Found {
     }
 
     fn counted(&self) -> String {
-        if self.devices.len() == 1 { "1 device".to_owned() } else { format!("{} devices", self.devices.len()) }
+        counted(self.devices.len(), "device")
     }
 
     /// That a selector does not select these devices, and what they have of what it names.
@@ -242,9 +243,10 @@ fn values(of: &LookedUp, devices: &[PublishedDevice<'_>]) -> String {
     let word = |value: &Option<String>| value.clone().unwrap_or_else(|| "not there".to_owned());
     match &counts[..] {
         [(value, _)] => word(value),
-        several => {
-            some_of(&several.iter().map(|(value, count)| format!("{} ({count})", word(value))).collect::<Vec<_>>())
-        }
+        several => some_of(
+            &several.iter().map(|(value, count)| format!("{} ({count})", word(value))).collect::<Vec<_>>(),
+            SHOWN,
+        ),
     }
 }
 
@@ -256,11 +258,6 @@ pub(super) fn spelled(taint: &DeviceTaint) -> String {
         known => format!("{known:?}"),
     };
     format!("{}{value}:{effect}", taint.key)
-}
-
-fn some_of(names: &[String]) -> String {
-    let shown = names.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
-    if names.len() > SHOWN { format!("{shown} and {} more", names.len() - SHOWN) } else { shown }
 }
 
 /// Which claims have which devices for themselves.
@@ -292,7 +289,7 @@ impl<'a> Holders<'a> {
         let known: Vec<String> = known.collect();
         let unknown = claim.reserved_for.len() - known.len();
         let unknown = (unknown > 0).then(|| format!("{unknown} that are not among the pods"));
-        let users = Some(some_of(&known)).filter(|_| !known.is_empty()).into_iter().chain(unknown);
+        let users = Some(some_of(&known, SHOWN)).filter(|_| !known.is_empty()).into_iter().chain(unknown);
         let users = users.collect::<Vec<_>>().join(" and ");
         (!users.is_empty()).then_some(users)
     }
@@ -302,7 +299,7 @@ impl<'a> Holders<'a> {
             let (_, pool, name) = name_of(*device);
             format!("{} by {}", named(&name, &pool), self.holder(*device))
         });
-        format!("{are} taken: {}", some_of(&taken.collect::<Vec<_>>()))
+        format!("{are} taken: {}", some_of(&taken.collect::<Vec<_>>(), SHOWN))
     }
 
     /// Who uses a device, or else the claim that has it.

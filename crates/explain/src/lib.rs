@@ -19,6 +19,7 @@ mod further;
 mod next;
 mod quantity;
 mod report;
+mod words;
 
 pub use changes::{Change, ChangeKind};
 pub use detail::{Asked, Detail, hard_taints, spelled as spelled_taint};
@@ -26,6 +27,7 @@ pub use devices::Clause;
 pub use further::{SEARCHED, add_changes, add_preemption, add_why};
 pub use next::Next;
 pub use report::{CandidateReport, FilterReport, NodeReport, PodReport, PreemptionReport, Report, ScoredNode, Why};
+pub use words::{counted, some_of};
 
 use berth_core::cycle::{self, Explanation, Judgement, NodeAnswer};
 use berth_core::ledger::Ledger;

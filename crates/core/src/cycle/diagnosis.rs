@@ -129,6 +129,12 @@ impl Diagnosis {
         &self.counts
     }
 
+    /// Whether `other` gives the same reasons for as many nodes.
+    pub fn says_the_same(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+            || self.nodes == other.nodes && self.pre_filter == other.pre_filter && self.counts == other.counts
+    }
+
     /// Adds the messages of extenders, each with its number of nodes.
     pub(super) fn with_extenders(mut self, messages: impl IntoIterator<Item = (Str, u32)>) -> Self {
         self.counts.extend(messages.into_iter().map(|(text, nodes)| (Reason::Extender(text), nodes)));

@@ -19,6 +19,16 @@ pub(super) enum Part {
     Parked(Parked),
 }
 
+/// Whether a pod is tried for all of its group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Speaks {
+    No,
+    /// It is queued for that.
+    Queued,
+    /// It was popped, and another one is queued since.
+    Popped,
+}
+
 /// A queued pod and its history.
 #[derive(Debug, Clone)]
 pub struct Entry {
@@ -28,6 +38,11 @@ pub struct Entry {
     pub(super) since: Time,
     /// Unique and rising: it decides between entries that are otherwise equal in order.
     pub(super) arrival: u64,
+    /// Unique and rising: when its turn comes among unschedulable pods of one group.
+    pub(super) turn: u64,
+    /// Those of its group's attempts for all that it has taken part in, or that were before it.
+    pub(super) tries: u32,
+    pub(super) speaks: Speaks,
     pub(super) attempts: u32,
     /// Whether it was counted as tried: see [`Ticket::count_once`].
     is_counted: bool,
@@ -75,6 +90,9 @@ impl Entry {
             part: Part::Active,
             since: now,
             arrival,
+            turn: 0,
+            tries: 0,
+            speaks: Speaks::No,
             attempts: 0,
             is_counted: false,
             unschedulable_count: 0,
@@ -127,11 +145,6 @@ impl Entry {
         self.arrival
     }
 
-    /// When the pod came into the queue last.
-    pub const fn since(&self) -> Time {
-        self.since
-    }
-
     /// Whether its last attempt ended in an error.
     pub const fn has_failed(&self) -> bool {
         self.error_count > 0
@@ -150,6 +163,11 @@ impl Entry {
     /// The ledger's version at which the pod was refused last: older events cannot help.
     pub fn refused_at(&self) -> u64 {
         self.refused_at
+    }
+
+    /// How much more often it was refused than its group: the less, the sooner its backoff ends. It stays while the pod is unschedulable.
+    pub(super) fn own_tries(&self) -> i64 {
+        i64::from(self.unschedulable_count) - i64::from(self.tries)
     }
 
     /// Enters the queue again at `now`. The end of the backoff is cut down to a whole second, as upstream's.

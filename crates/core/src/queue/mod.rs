@@ -17,40 +17,33 @@
 
 mod entry;
 mod incoming;
+mod parked;
 mod summary;
 #[cfg(test)]
 mod tests;
+mod turns;
+#[cfg(test)]
+mod turns_tests;
 mod unschedulable;
 
 pub use entry::{Entry, Ticket};
 pub use incoming::Incoming;
+pub use parked::Parked;
 pub use summary::MainReason;
-pub use unschedulable::Group;
+pub use unschedulable::{Group, GroupKey};
 
 use crate::cycle::Diagnosis;
 use crate::io::Paused;
 use crate::model::{Pod, QueueEvent, Str, Time};
 use crate::plugins::{Plugin, PluginSet};
 use crate::profile::{ExtenderSet, QueueTimes};
-use entry::{ActiveKey, BackoffKey, Part, PassedOver, backoff_duration, is_backing_off, released_at};
+use entry::{ActiveKey, BackoffKey, Part, PassedOver, Speaks, backoff_duration, is_backing_off, released_at};
 use incoming::QueueName;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use summary::Summary;
 use unschedulable::Unschedulable;
-
-/// What keeps a pod from being tried.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Parked {
-    Gated,
-    /// A ResourceClaim that it needs is not there, or cannot be used.
-    WaitsForClaims,
-    /// The worker holds it: a feature not implemented, a namespace refused.
-    Held,
-    /// The eviction of its victims is being asked for.
-    Preempting,
-}
 
 /// Pods by part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -64,6 +57,17 @@ pub struct Counts {
     /// With scheduling gates, without their ResourceClaims, or while the eviction of their victims is being asked for.
     pub gated: usize,
     pub held: usize,
+}
+
+/// What becomes of a pod that fits on no node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Then {
+    /// It waits for an event that may help.
+    Waits,
+    /// Such an event came while the attempt ran: it is tried again after backoff.
+    TriedAgain,
+    /// Others are to be evicted for it.
+    Evicts,
 }
 
 /// What an event means for an unschedulable pod: upstream's queueing hint.
@@ -88,6 +92,13 @@ pub struct Queue {
     backoff: BTreeSet<BackoffKey>,
     error_backoff: BTreeSet<BackoffKey>,
     unschedulable: Unschedulable,
+    /// When the worker's step began.
+    now: Time,
+    /// How many refused pods were given a turn among their equals.
+    turns: u64,
+    /// No pod is tried for others.
+    #[cfg(test)]
+    pub(crate) tries_each: bool,
     counts: Counts,
     summary: Summary,
     arrivals: u64,
@@ -110,6 +121,11 @@ impl Queue {
     /// Gives back the room of pods that are gone.
     pub fn shrink(&mut self) {
         self.entries.shrink_to_fit();
+    }
+
+    /// A step begins.
+    pub const fn tell_time(&mut self, now: Time) {
+        self.now = now;
     }
 
     /// Running backoffs keep their end.
@@ -193,14 +209,6 @@ impl Queue {
         self.entries.values()
     }
 
-    /// What parks the queued pod `uid`.
-    pub fn parked(&self, uid: &str) -> Option<Parked> {
-        match self.entries.get(uid)?.part {
-            Part::Parked(why) => Some(why),
-            _ => None,
-        }
-    }
-
     /// Adds a new pod: parked if something keeps it from being tried, else active. A known pod is replaced.
     pub fn add(&mut self, pod: Arc<Pod>, now: Time, parked: Option<Parked>) {
         self.remove(&pod.uid);
@@ -212,11 +220,16 @@ impl Queue {
 
     /// Replaces the object of a queued pod. `wakes`: the change may make an unschedulable pod fit.
     pub fn update(&mut self, pod: Arc<Pod>, now: Time, parked: Option<Parked>, wakes: bool) {
-        let Some(mut entry) = self.take(&pod.uid) else {
+        let Some(mut entry) = self.take_out(&pod.uid) else {
             self.add(pod, now, parked);
             return;
         };
+        let spoke_for = (entry.speaks == Speaks::Queued).then(|| GroupKey::of(&entry));
         entry.pod = pod;
+        if let Some(key) = spoke_for.filter(|key| parked.is_some() || GroupKey::of(&entry) != *key) {
+            entry.speaks = Speaks::No;
+            self.call_next(&key);
+        }
         entry.swept_at = None;
         if parked.is_none() {
             entry.active_at.get_or_insert(now);
@@ -294,9 +307,7 @@ impl Queue {
         drop(ticket);
     }
 
-    /// No node fitted. The pod waits for an event that may help one of `rejectors`, seen after `version`.
-    ///
-    /// `missed`: such an event came while the attempt ran. The pod is tried again after backoff.
+    /// No node fitted, by a look at the ledger's `version`. The pod waits for a later event that may help one of `rejectors`.
     pub fn refused(
         &mut self,
         ticket: Ticket,
@@ -304,21 +315,31 @@ impl Queue {
         diagnosis: Arc<Diagnosis>,
         version: u64,
         now: Time,
-        missed: bool,
+        then: Then,
     ) {
         let mut entry = ticket.0;
-        entry.diagnosis = Some(diagnosis);
+        let speaks = std::mem::replace(&mut entry.speaks, Speaks::No);
+        let tried_for = (speaks == Speaks::Popped).then(|| GroupKey::of(&entry));
+        entry.diagnosis = Some(diagnosis.clone());
         entry.unschedulable_count += 1;
         entry.error_count = 0;
         entry.rejectors = rejectors;
         entry.refused_at = version;
         entry.reenter(now, backoff_duration(self.times, entry.unschedulable_count));
-        let by = QueueEvent::AttemptFailure;
-        if missed {
-            self.move_to_active_or_backoff(entry, now, by);
-        } else {
-            self.move_to_unschedulable(entry, Some(by));
+        let is_for_all = then == Then::Waits && turns::is_for_all(&entry);
+        // Who was tried for all stays before those for whom it was tried.
+        if !is_for_all || tried_for != Some(GroupKey::of(&entry)) {
+            self.turns += 1;
+            entry.turn = self.turns;
         }
+        let by = QueueEvent::AttemptFailure;
+        if then == Then::TriedAgain {
+            return self.move_to_active_or_backoff(entry, now, by);
+        }
+        if is_for_all {
+            self.refused_for_all(&entry, version, &diagnosis);
+        }
+        self.move_to_unschedulable(entry, Some(by));
     }
 
     /// The attempt ended in an error (conflict, failed bind, no node at all): the pod is tried again after backoff.
@@ -391,46 +412,13 @@ impl Queue {
         }
     }
 
-    /// Parks the queued pod `uid` while the eviction of its victims is being asked for.
-    pub fn gate(&mut self, uid: &str) {
-        if let Some(entry) = self.take(uid) {
-            self.park(entry, Parked::Preempting, None);
-        }
-    }
-
-    /// The eviction of its victims was asked for: the pod `uid` waits until one of them is deleted. `missed`: one was already.
-    pub fn ungate(&mut self, uid: &str, now: Time, missed: bool) {
-        if let Some(entry) = self.take_gated(uid) {
-            if missed {
-                self.move_to_active_or_backoff(entry, now, QueueEvent::PlacedPodDelete);
-            } else {
-                self.move_to_unschedulable(entry, None);
-            }
-        }
-    }
-
-    /// Asking for the eviction of its victims failed, `failures` times in a row: the pod `uid` is tried again, the first time at
-    /// once, and then after the backoff of that many errors less one.
-    pub fn ungate_after_error(&mut self, uid: &str, now: Time, failures: u32) {
-        let Some(mut entry) = self.take_gated(uid) else { return };
-        if failures <= 1 {
-            return self.move_to_active(entry, Some(QueueEvent::ForceActivate));
-        }
-        // Each attempt ends in a preemption, which is no error: the queue's own count starts again every time.
-        entry.error_count = failures - 1;
-        entry.rejectors = PluginSet::NONE;
-        entry.reenter(now, backoff_duration(self.times, entry.error_count));
-        self.move_to_active_or_backoff(entry, now, QueueEvent::ForceActivate);
-    }
-
-    fn take_gated(&mut self, uid: &str) -> Option<Entry> {
-        let gated = self.entries.get(uid).is_some_and(|entry| entry.part == Part::Parked(Parked::Preempting));
-        if gated { self.take(uid) } else { None }
-    }
-
     /// Moves the pod `uid` to active or backoff if it is unschedulable.
     pub fn retry(&mut self, uid: &str, now: Time) {
-        if self.entries.get(uid).is_some_and(|entry| entry.part == Part::Unschedulable)
+        let Some(entry) = self.entries.get(uid) else { return };
+        if entry.speaks == Speaks::Queued {
+            // It is not to be put back untried.
+            self.end_call(&GroupKey::of(entry));
+        } else if entry.part == Part::Unschedulable
             && let Some(entry) = self.take(uid)
         {
             self.move_to_active_or_backoff(entry, now, QueueEvent::ForceActivate);
@@ -451,7 +439,7 @@ impl Queue {
     pub fn flush_backoff(&mut self, now: Time) {
         let ended = |part: &BTreeSet<BackoffKey>| part.first().filter(|key| !is_backing_off(key.expires, now)).cloned();
         while let Some(key) = ended(&self.backoff).or_else(|| ended(&self.error_backoff)) {
-            if let Some(entry) = self.take(&key.uid) {
+            if let Some(entry) = self.take_out(&key.uid) {
                 self.move_to_active(entry, Some(QueueEvent::BackoffComplete));
             }
         }
@@ -461,16 +449,26 @@ impl Queue {
     /// the ledger's up to which all changes have been followed.
     pub fn sweep(&mut self, now: Time, version: u64) -> usize {
         let limit = self.times.max_unschedulable;
-        let waiting = self.groups().flat_map(|group| self.entries_of(group));
-        let is_due = |entry: &&Entry| now.since(entry.since) > limit;
-        let due: Vec<Str> = waiting.filter(is_due).map(|entry| entry.pod.uid.clone()).collect();
-        for uid in &due {
+        let mut due: Vec<(Str, bool)> = Vec::new();
+        for group in self.groups() {
+            let waits = |entry: &&Entry| now.since(turns::last_tried(group, entry)) > limit;
+            // Whoever is tried for such a pod waits as well: no hint has missed anything.
+            let is_called = group.call.is_some();
+            due.extend(self.entries_of(group).filter(waits).map(|entry| (entry.pod.uid.clone(), is_called)));
+        }
+        for (uid, is_called) in &due {
             if let Some(mut entry) = self.take(uid) {
-                entry.swept_at = Some(version);
+                entry.swept_at = (!is_called).then_some(version);
                 self.move_to_active_or_backoff(entry, now, QueueEvent::UnschedulableTimeout);
             }
         }
         due.len()
+    }
+
+    /// When the pod came into the queue last, which for an unschedulable one is when it was tried, or another one for it.
+    pub fn since(&self, entry: &Entry) -> Time {
+        let group = if entry.part == Part::Unschedulable { self.unschedulable.get(&GroupKey::of(entry)) } else { None };
+        group.map_or(entry.since, |group| turns::last_tried(group, entry))
     }
 
     /// When an entry is tried again if nothing changes before: at the end of its backoff, or after the sweep finds that it waited too
@@ -478,7 +476,7 @@ impl Queue {
     pub fn next_try(&self, entry: &Entry) -> Option<Time> {
         match entry.part {
             Part::Backoff => Some(released_at(entry.expires)),
-            Part::Unschedulable => Some(entry.since + self.times.max_unschedulable),
+            Part::Unschedulable => Some(self.since(entry) + self.times.max_unschedulable),
             Part::Active | Part::Deferred(_) | Part::Withheld | Part::Parked(_) => None,
         }
     }
@@ -519,15 +517,8 @@ impl Queue {
     fn move_to_unschedulable(&mut self, mut entry: Entry, by: Option<QueueEvent>) {
         self.count(QueueName::Unschedulable, by);
         entry.part = Part::Unschedulable;
-        self.unschedulable.insert(&entry);
+        self.unschedulable.insert(&mut entry);
         self.keep(entry);
-    }
-
-    fn park_or_activate(&mut self, entry: Entry, parked: Option<Parked>, by: Option<QueueEvent>) {
-        match parked {
-            Some(why) => self.park(entry, why, by),
-            None => self.move_to_active(entry, by),
-        }
     }
 
     fn count(&mut self, queue: QueueName, by: Option<QueueEvent>) {
@@ -536,39 +527,33 @@ impl Queue {
         }
     }
 
-    fn park(&mut self, mut entry: Entry, why: Parked, by: Option<QueueEvent>) {
-        self.count(QueueName::Unschedulable, by);
-        if why == Parked::Held {
-            // What stopped it before is not what stops it now.
-            entry.diagnosis = None;
-        }
-        entry.swept_at = None;
-        entry.part = Part::Parked(why);
-        *self.parked_count(why) += 1;
-        self.keep(entry);
-    }
-
-    fn parked_count(&mut self, why: Parked) -> &mut usize {
-        match why {
-            Parked::Gated | Parked::WaitsForClaims | Parked::Preempting => &mut self.counts.gated,
-            Parked::Held => &mut self.counts.held,
-        }
-    }
-
     fn keep(&mut self, mut entry: Entry) {
         self.summary.add(&mut entry, &self.entries);
         self.entries.insert(entry.pod.uid.clone(), entry);
     }
 
+    /// Takes the pod out; if it spoke for its group, another one does now.
     fn take(&mut self, uid: &str) -> Option<Entry> {
-        let entry = self.entries.remove(uid)?;
+        let mut entry = self.take_out(uid)?;
+        if entry.speaks == Speaks::Queued {
+            entry.speaks = Speaks::Popped;
+            self.call_next(&GroupKey::of(&entry));
+        }
+        Some(entry)
+    }
+
+    fn take_out(&mut self, uid: &str) -> Option<Entry> {
+        let mut entry = self.entries.remove(uid)?;
         self.summary.remove(&entry);
         match entry.part {
             Part::Active => drop(self.active.remove(&entry.active_key())),
             Part::Deferred(asks) => self.deferred.remove(&asks, &entry.active_key()),
             Part::Withheld => self.withheld.remove(&entry.pod.key.namespace, &entry.active_key()),
             Part::Backoff => drop(self.backoff_of(&entry).remove(&entry.backoff_key())),
-            Part::Unschedulable => self.unschedulable.remove(&entry),
+            Part::Unschedulable => {
+                self.catch_up(&mut entry);
+                self.unschedulable.remove(&entry);
+            }
             Part::Parked(why) => *self.parked_count(why) -= 1,
         }
         Some(entry)

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
     use crate::cycle::{Diagnosis, Rng};
     use crate::model::{Pod, Time};
-    use crate::queue::{Queue, Ticket};
+    use crate::queue::{Queue, Then, Ticket};
     use crate::testing::{pod, shape};
     use std::sync::Arc;
 
@@ -171,7 +171,8 @@ mod tests {
                         let message = ["a", "b", "c"][rng.below(3) as usize];
                         let diagnosis = Arc::new(Diagnosis::before_filter(&Arc::new(shape()), 3, message));
                         let ticket = tickets.swap_remove(0);
-                        queue.refused(ticket, PluginSet::of(by), diagnosis, step, now, rng.below(2) == 0);
+                        let then = [Then::Waits, Then::TriedAgain, Then::Evicts][rng.below(3) as usize];
+                        queue.refused(ticket, PluginSet::of(by), diagnosis, step, now, then);
                         refused += 1;
                     }
                     _ => {

@@ -20,7 +20,7 @@ fn by_fit() -> PluginSet {
 
 fn refuse(queue: &mut Queue, ticket: Ticket, now: Time, missed: bool) {
     let diagnosis = Arc::new(Diagnosis::of_no_node(Arc::new(shape())));
-    queue.refused(ticket, by_fit(), diagnosis, 1, now, missed);
+    queue.refused(ticket, by_fit(), diagnosis, 1, now, if missed { Then::TriedAgain } else { Then::Waits });
 }
 
 fn next(queue: &mut Queue) -> Option<String> {

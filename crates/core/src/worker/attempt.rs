@@ -17,7 +17,7 @@ use crate::ledger::{Committed, Conflict, Ledger, LedgerAccess, PodState, Proposa
 use crate::limits::{COMMIT_RETRIES, HOLDS_PER_LOOK};
 use crate::model::{ClaimWrite, Pod, Str};
 use crate::plugins::{PluginSet, Work};
-use crate::queue::{Parked, Ticket};
+use crate::queue::{Parked, Then, Ticket};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -362,7 +362,12 @@ impl Worker {
         let was_away = self.cursor.is_some_and(|cursor| version < cursor);
         let missed =
             self.hints.may_help(rejectors, version) || was_away && missed_claim(step.ledger, &pod, rejectors, version);
-        self.queue.refused(ticket, rejectors, diagnosis, version, step.now, missed);
+        let then = match &result {
+            _ if missed => Then::TriedAgain,
+            PostFilter::Evicting(_) => Then::Evicts,
+            PostFilter::NotRun | PostFilter::Not(..) => Then::Waits,
+        };
+        self.queue.refused(ticket, rejectors, diagnosis, version, step.now, then);
         if let PostFilter::Evicting(evicting) = result {
             self.ask_to_evict(step, pod, *evicting);
         }

@@ -6,10 +6,10 @@ use crate::io::{Effect, NominatedNode, Refusal};
 use crate::ledger::{Change, DeviceChange, Kinds, Ledger, LedgerAccess, NodeAspects, NodeId, PodState, oldest_first};
 use crate::limits::{CHANGES_PER_HOLD, PARKED_PODS_PER_HOLD, UNKNOWN_FIELDS_NAMED};
 use crate::model::{ClaimKey, Plugin, Pod, QueueEvent, Str, Time};
-use crate::plugins::hints::{Helped, Hints, Reach};
+use crate::plugins::hints::{Helped, Hints, Judge, Reach};
 use crate::plugins::{HELPED_BY_PLACED, PluginSet, claim_matters_to};
 use crate::profile::{CompiledProfile, Mode, NamespaceAccess};
-use crate::queue::{Entry, Group, Parked, Wake};
+use crate::queue::{Entry, Group, GroupKey, Parked, Queue, Wake};
 use rustc_hash::FxHashSet;
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -256,23 +256,12 @@ impl Worker {
     ///
     /// O(groups of equal pods) where only nodes' own facts changed, and O(pods that some change may help).
     fn wake_helped(&mut self, ledger: &impl LedgerAccess, now: Time) {
-        let Self { hints, queue, heaviest, arms, .. } = self;
+        let Self { hints, queue, heaviest, arms, cursor, .. } = self;
         let mut judge = hints.judge();
-        // What ends on one node may be what kept a pod from evicting others on another: of the same region, or with a volume of its own.
-        let lowest = OnceCell::new();
-        let lowest = || *lowest.get_or_init(|| ledger.read(Ledger::lowest_priority_of_all));
-        let may_evict = |group: &Group| group.preempts() && group.priority() > lowest();
-        let (mut reached, mut by_rows) = (Vec::new(), Vec::new());
-        for group in queue.groups() {
-            match hints.reach(group.rejectors()) {
-                Reach::Nobody => {}
-                Reach::OnRows if !group.is_nominated() && !may_evict(group) => by_rows.push(group),
-                Reach::OnRows | Reach::Each => reached.push(group),
-            }
-        }
-        reached.extend(those_with_a_node(by_rows, hints, arms, ledger, heaviest));
+        let Reached { each, in_turn } = reached_groups(queue, &judge, arms, ledger, heaviest, now);
+        let of_each: Vec<GroupKey> = each.iter().map(|group| group.key()).collect();
         let (mut woken, mut undecided) = (Vec::new(), Vec::new());
-        for entry in reached.into_iter().flat_map(|group| queue.entries_of(group)) {
+        for entry in each.into_iter().flat_map(|group| queue.entries_of(group)) {
             match judge.by_kind(entry.rejectors(), entry.refused_at()) {
                 Helped::No => {}
                 Helped::By(by) => woken.push((entry.pod().uid.clone(), by)),
@@ -295,7 +284,13 @@ impl Worker {
                 Some(())
             });
         }
+        for group in of_each {
+            queue.renew(group, now);
+        }
         queue.requeue_woken(now, woken);
+        for (group, by) in in_turn {
+            queue.call(group, by, cursor.unwrap_or_default(), now);
+        }
     }
 
     /// Takes up one change; true if it may help pods in a way that the hints' table does not see.
@@ -424,6 +419,47 @@ impl Worker {
         self.begin_counting(now);
         self.wake_helped(ledger, now);
     }
+}
+
+/// The groups of which the changes noted last may help some pod.
+struct Reached<'q> {
+    /// Each of their pods is to be looked at.
+    each: Vec<&'q Group>,
+    /// Their pods are tried in turn, for changes of this kind.
+    in_turn: Vec<(GroupKey, QueueEvent)>,
+}
+
+fn reached_groups<'q>(
+    queue: &'q Queue,
+    judge: &Judge<'_>,
+    arms: &Arms,
+    ledger: &impl LedgerAccess,
+    heaviest: &mut HeaviestLook,
+    now: Time,
+) -> Reached<'q> {
+    let hints = judge.hints();
+    // What ends on one node may be what kept a pod from evicting others on another: of the same region, or with a volume of its own.
+    let lowest = OnceCell::new();
+    let lowest = || *lowest.get_or_init(|| ledger.read(Ledger::lowest_priority_of_all));
+    let may_evict = |group: &Group| group.preempts() && group.priority() > lowest();
+    let (mut each, mut in_turn, mut by_rows) = (Vec::new(), Vec::new(), Vec::new());
+    for group in queue.groups() {
+        match hints.reach(group.rejectors()) {
+            Reach::Nobody => {}
+            Reach::OnRows if !group.is_nominated() && !may_evict(group) => by_rows.push(group),
+            Reach::OnRows | Reach::Each => each.push(group),
+        }
+    }
+    for group in those_with_a_node(by_rows, hints, arms, ledger, heaviest) {
+        match judge.by_kind(group.rejectors(), group.refused_at()) {
+            // Of two arms one may take what the other refuses.
+            _ if arms.profile().canary.is_some() => each.push(group),
+            Helped::By(by) if !queue.is_due(group, now) => in_turn.push((group.key(), by)),
+            Helped::By(_) | Helped::Perhaps => each.push(group),
+            Helped::No => {}
+        }
+    }
+    Reached { each, in_turn }
 }
 
 /// The `groups` of which some pod fits one of the nodes that changed.

@@ -85,7 +85,7 @@ impl Worker {
                 priority: pod.priority,
                 state,
                 attempts: entry.attempts(),
-                since: entry.since(),
+                since: self.queue.since(entry),
                 next_try: self.queue.next_try(entry),
                 plugins: entry.rejectors().iter().map(Plugin::name).collect(),
                 reason,

@@ -74,6 +74,8 @@ mod snapshot_tests;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
+mod turns_tests;
+#[cfg(test)]
 mod upstream_tests;
 #[cfg(test)]
 mod volume_lock_tests;
@@ -290,6 +292,8 @@ impl Worker {
     /// not deleted yet stay, unless this profile asks for them again.
     pub fn swap(&mut self, now: Time, profile: Arc<CompiledProfile>) {
         self.queue.set_times(profile.queue);
+        // The new profile may tell pods apart that were one to the old one.
+        self.queue.end_calls();
         self.arms.set_profile(profile);
         self.queue.wake(now, |_| Wake::Requeue(QueueEvent::ForceActivate));
         self.unknown_fields.clear();
@@ -314,6 +318,7 @@ impl Worker {
         effects: &mut Vec<Effect>,
     ) -> Next {
         let step = &mut Step { now, ledger, effects };
+        self.queue.tell_time(now);
         for input in inputs.drain(..) {
             self.take_input(step, input);
         }

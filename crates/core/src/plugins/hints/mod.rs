@@ -198,7 +198,11 @@ pub(crate) struct Judge<'a> {
     work: Work,
 }
 
-impl Judge<'_> {
+impl<'a> Judge<'a> {
+    pub(crate) const fn hints(&self) -> &'a Hints {
+        self.hints
+    }
+
     /// Whether something after version `since` may help a pod that `rejectors` refused, as far as the kinds of changes tell.
     pub(crate) fn by_kind(&self, rejectors: PluginSet, since: u64) -> Helped {
         let hints = self.hints;

@@ -5,7 +5,7 @@
 #
 #   hack/mutants.sh [NAME …]
 #
-# N: worlds at most for each (300). Only the members of the workspace are built for it, without optimisation: a mutant takes a minute or two.
+# N: worlds at most for each (300). Only the members of the workspace are built for it, without optimisation: a mutant takes a minute or two, and an hour at most.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -32,7 +32,7 @@ renew() {
 
 # Runs tests of the copy.
 of_copy() {
-  (cd "$copy/src" && CARGO_TARGET_DIR=$copy/target BERTH_WORLD_BRIEF=1 BERTH_WORLDS=${N:-300} cargo test \
+  (cd "$copy/src" && CARGO_TARGET_DIR=$copy/target BERTH_WORLD_BRIEF=1 BERTH_WORLDS=${N:-300} timeout 1h cargo test \
     --config profile.dev.opt-level=0 --config 'profile.dev.package."*".opt-level=1' "$@")
 }
 

@@ -450,7 +450,9 @@ mod tests {
         };
         let here = server(0).await;
         let passed = pass_kind(&here, &stats, &orders, Some(40), true);
-        assert_eq!(tokio::join!(passed, read).0, Passed::Read);
+        let both = async { tokio::join!(passed, read) };
+        let both = tokio::time::timeout(Duration::from_secs(60), both).await.expect("a read is asked for");
+        assert_eq!(both.0, Passed::Read);
 
         stats.set_absence(Some((Absence::NotServed, Instant::now())));
         stats.whole_read(None);

@@ -312,6 +312,12 @@ mod tests {
         pass_kind(server, stats, orders, last_seen, false).await
     }
 
+    /// How a barrier is passed beside what answers its orders: an order that does not come fails the test.
+    async fn beside(passed: impl Future<Output = Passed>, answers: impl Future<Output = ()>) -> Passed {
+        let both = async { tokio::join!(passed, answers).0 };
+        tokio::time::timeout(Duration::from_secs(60), both).await.expect("the barrier orders a read")
+    }
+
     async fn pass_kind(
         server: &Scripted,
         stats: &WatchStats,
@@ -381,7 +387,7 @@ mod tests {
             assert!(matches!(orders.next(&mut given).await, Order::Read(_)));
             stats.whole_read(Some(Instant::now()));
         };
-        assert_eq!(tokio::join!(pass(&few, &stats, &orders, None), read).0, Passed::Read);
+        assert_eq!(beside(pass(&few, &stats, &orders, None), read).await, Passed::Read);
 
         let (stats, orders) = (warm("40"), Orders::default());
         let many = server(FEW).await;
@@ -390,7 +396,7 @@ mod tests {
             assert_eq!(orders.next(&mut given).await, Order::Reach(50));
             stats.reach("51");
         };
-        assert_eq!(tokio::join!(pass(&many, &stats, &orders, None), hurried).0, Passed::Version);
+        assert_eq!(beside(pass(&many, &stats, &orders, None), hurried).await, Passed::Version);
     }
 
     #[tokio::test]
@@ -404,7 +410,7 @@ mod tests {
             assert!(matches!(orders.next(&mut given).await, Order::Read(_)));
             stats.whole_read(Some(Instant::now()));
         };
-        assert_eq!(tokio::join!(reads, pass(&server, &stats, &orders, None)).1, Passed::Read);
+        assert_eq!(beside(pass(&server, &stats, &orders, None), reads).await, Passed::Read);
         assert_eq!(server.requests().len(), 1);
     }
 
@@ -420,10 +426,8 @@ mod tests {
                 stats.set_absence(Some((Absence::Forbidden, Instant::now())));
             };
             let passed = pass_kind(&server, &stats, &orders, None, true);
-            assert_eq!(
-                (tokio::join!(passed, withdrawn).0, server.requests().len()),
-                (Passed::Absent, 1 + REFUSALS as usize)
-            );
+            assert_eq!(beside(passed, withdrawn).await, Passed::Absent);
+            assert_eq!(server.requests().len(), 1 + REFUSALS as usize);
         }
         // Or while it is read anew.
         let (stats, orders, server) = (warm("40"), Orders::default(), server(0).await);
@@ -433,7 +437,7 @@ mod tests {
             stats.set_absence(Some((Absence::Forbidden, Instant::now())));
         };
         let passed = pass_kind(&server, &stats, &orders, None, true);
-        assert_eq!(tokio::join!(passed, withdrawn).0, Passed::Absent);
+        assert_eq!(beside(passed, withdrawn).await, Passed::Absent);
     }
 
     /// The right to list it was given back meanwhile, and a watch that is refused looks again only minutes later.
@@ -450,9 +454,7 @@ mod tests {
         };
         let here = server(0).await;
         let passed = pass_kind(&here, &stats, &orders, Some(40), true);
-        let both = async { tokio::join!(passed, read) };
-        let both = tokio::time::timeout(Duration::from_secs(60), both).await.expect("a read is asked for");
-        assert_eq!(both.0, Passed::Read);
+        assert_eq!(beside(passed, read).await, Passed::Read);
 
         stats.set_absence(Some((Absence::NotServed, Instant::now())));
         stats.whole_read(None);

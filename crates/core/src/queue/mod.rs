@@ -414,10 +414,12 @@ impl Queue {
 
     /// Moves the pod `uid` to active or backoff if it is unschedulable.
     pub fn retry(&mut self, uid: &str, now: Time) {
-        let Some(entry) = self.entries.get(uid) else { return };
+        let Some(entry) = self.entries.get_mut(uid) else { return };
         if entry.speaks == Speaks::Queued {
-            // It is not to be put back untried.
-            self.end_call(&GroupKey::of(entry));
+            // It is not to be put back untried: another one speaks.
+            entry.speaks = Speaks::No;
+            let key = GroupKey::of(entry);
+            self.call_next(&key);
         } else if entry.part == Part::Unschedulable
             && let Some(entry) = self.take(uid)
         {

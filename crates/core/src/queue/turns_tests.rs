@@ -258,6 +258,15 @@ fn who_is_to_be_retried_does_not_go_back_untried() {
     assert_eq!(waiting.try_in_vain(4, 40_000), Some("a".to_owned()));
 }
 
+#[test]
+fn who_is_to_be_retried_hands_on() {
+    let mut waiting = Waiting::of(&["a", "b", "c"]);
+    waiting.call(2, 20_000);
+    waiting.queue.retry("a", at(20_000));
+    let placed: Vec<_> = std::iter::from_fn(|| waiting.place()).collect();
+    assert_eq!(placed, ["a", "b", "c"], "there is room for all");
+}
+
 /// Nothing was missed: another pod was queued for it, and could not be tried.
 #[test]
 fn a_pod_whose_group_is_called_is_not_rescued_by_the_sweep() {

@@ -166,10 +166,10 @@ pub const SCALARS_PER_NODE: usize = 64;
 /// holds, so that one sum and what an overlay adds to it or takes from it never overflow. 4 EiB are far beyond any node.
 pub const LARGEST_SUM: i64 = i64::MAX / 2;
 
-/// Bytes of class results that one worker keeps, with the shapes they are for: a few hundred shapes on 5,000 nodes.
+/// Bytes of class results that one worker keeps, with the shapes they are for: a thousand shapes on 5,000 nodes, a hundred on 100,000.
 pub const CLASS_CACHE_BYTES: usize = 24 << 20;
 
-/// Changes of rows after which what is kept for a class of pods is compared with each row's version: 16 KiB of rows are remembered.
+/// Changes of rows after which all that is kept for a class of pods is forgotten, or as many as there are rows: the rows are remembered.
 pub const TOUCHED_ROWS: usize = 4_096;
 
 /// Shapes and priorities of which a worker knows that they fit nowhere as things are.
@@ -178,8 +178,8 @@ pub const KNOWN_REFUSALS: usize = 1_024;
 /// Bytes of these shapes, which may be of pods that are gone.
 pub const KNOWN_REFUSALS_BYTES: usize = 4 << 20;
 
-/// Shapes remembered after one attempt: one that comes back within so many others gets a table of its own.
-pub const SHAPES_REMEMBERED: usize = 64;
+/// Shapes remembered that have no table of their own, and no more than have room: one that comes back within so many others gets one.
+pub const SHAPES_REMEMBERED: usize = 4_096;
 
 /// Reasons listed in a profile's status.
 pub const TOP_REASONS: usize = 10;

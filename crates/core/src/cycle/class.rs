@@ -1,14 +1,14 @@
+use super::recent::RecentKeys;
 use super::rows::CachedRows;
 use crate::ledger::ImageId;
 use crate::limits::{CLASS_CACHE_BYTES, SHAPES_REMEMBERED};
 use crate::model::{Controller, Footprint, PodShape, RowShape};
 use crate::plugins::{ImageWorths, PluginContext, ResolvedPod, image_worths};
 use crate::profile::Score;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use smallvec::SmallVec;
-use std::collections::VecDeque;
-use std::hash::{Hash, Hasher};
-use std::sync::{Arc, Weak};
+use std::hash::{BuildHasher, Hash, Hasher};
+use std::sync::Arc;
 
 /// What a profile's own filters and scores find for pods of equal [`RowShape`].
 #[derive(Debug)]
@@ -53,6 +53,10 @@ impl ClassKey {
             controller: shape.controller.as_ref().filter(|_| reads_controller).cloned(),
         }
     }
+
+    fn hash_of_all(&self) -> u64 {
+        FxBuildHasher.hash_one((self, &self.controller))
+    }
 }
 
 impl Hash for ClassKey {
@@ -65,8 +69,8 @@ impl Hash for ClassKey {
 /// Classes by key, bounded by the bytes of their rows and row shapes. The least recently used class is evicted and hands its columns
 /// to the next. A class that nobody uses goes with time.
 ///
-/// A key gets a class of its own when it comes back soon. Until then it is judged in one scratch class, whose columns
-/// stay warm in the processor's cache: a thousand different pods would otherwise write a thousand cold tables for nothing.
+/// While half of the room is left, a key gets a class of its own at once; after that when it comes back before the others that came in
+/// between have filled the room. Until then it is judged in one scratch class: pods that never come back would push out those that do.
 #[derive(Debug, Default)]
 pub(super) struct ClassCache {
     slots: FxHashMap<ClassKey, usize>,
@@ -79,13 +83,23 @@ pub(super) struct ClassCache {
     /// Bytes of all classes.
     bytes: usize,
     scratch: Option<Class>,
-    /// Keys that were judged in the scratch class, newest last. Of row shapes only the addresses are kept.
-    recent: VecDeque<(Weak<RowShape>, ClassKey)>,
+    /// Keys that were judged in the scratch class.
+    recent: RecentKeys,
 }
 
 /// A number, so that a scheduler can go from thread to thread.
 fn address(row: &Arc<RowShape>) -> usize {
     Arc::as_ptr(row) as usize
+}
+
+/// What a class of so many rows commonly takes.
+const fn bytes_of_one(rows: usize) -> usize {
+    size_of::<Class>() + CachedRows::BYTES_OF_ANSWERS + rows * CachedRows::BYTES_PER_ROW
+}
+
+/// How many of these fit into the cache.
+fn room(rows: usize) -> usize {
+    (CLASS_CACHE_BYTES / bytes_of_one(rows)).min(SHAPES_REMEMBERED)
 }
 
 impl ClassCache {
@@ -97,7 +111,7 @@ impl ClassCache {
         let key = ClassKey::of(cx, shape, &images);
         match self.slots.get(&key).copied() {
             Some(slot) => self.known(slot, cx, shape, images),
-            None if self.came_back(&key, shape) => {
+            None if self.may_stay(&key, cx.ledger.nodes().rows()) => {
                 let resolved = ResolvedPod::with_images(cx.profile, cx.ledger, shape, images);
                 let slot = self.insert(key, resolved, cx.ledger.nodes().rows());
                 self.fitted(slot, cx)
@@ -164,17 +178,10 @@ impl ClassCache {
         class
     }
 
-    /// Whether the key is among the recent ones; adds it if not.
-    fn came_back(&mut self, key: &ClassKey, shape: &PodShape) -> bool {
-        if let Some(at) = self.recent.iter().position(|(_, known)| known == key) {
-            self.recent.remove(at);
-            return true;
-        }
-        if self.recent.len() == SHAPES_REMEMBERED {
-            self.recent.pop_front();
-        }
-        self.recent.push_back((Arc::downgrade(&shape.row), key.clone()));
-        false
+    /// Whether the key, which has no class, is to get one of so many rows.
+    fn may_stay(&mut self, key: &ClassKey, rows: usize) -> bool {
+        let came_back = self.recent.came_back(key.hash_of_all(), room(rows));
+        came_back || self.bytes + bytes_of_one(rows) <= CLASS_CACHE_BYTES / 2
     }
 
     fn insert(&mut self, key: ClassKey, resolved: ResolvedPod, rows: usize) -> usize {
@@ -262,21 +269,46 @@ mod tests {
     }
 
     #[test]
+    fn who_comes_once_pushes_nobody_out() {
+        let mut ledger = Ledger::new();
+        ledger.apply_node(&node("a", 1000, 1 << 30, 10));
+        let profile = CompiledProfile::default_preset("test");
+        let (cx, mut classes) = (PluginContext { profile: &profile, ledger: &ledger }, ClassCache::default());
+        let of_size = |i| Arc::new(with_row(shape(), |row| row.requests.milli_cpu = i));
+        for i in 0.. {
+            classes.get(cx, &of_size(i));
+            if classes.classes.len() <= i as usize {
+                break;
+            }
+        }
+        let kept = classes.classes.len();
+        assert!(classes.bytes > CLASS_CACHE_BYTES / 3, "{} bytes for {kept} classes", classes.bytes);
+        let once = of_size(-1);
+        classes.get(cx, &once);
+        assert_eq!(classes.classes.len(), kept, "it has no class");
+        classes.get(cx, &once);
+        assert_eq!(classes.classes.len(), kept + 1, "it came back soon");
+    }
+
+    #[test]
     fn classes_of_large_pods_take_a_bounded_number_of_bytes() {
         let mut ledger = Ledger::new();
         ledger.apply_node(&node("a", 1000, 1 << 30, 10));
         let profile = CompiledProfile::default_preset("test");
         let (cx, mut classes) = (PluginContext { profile: &profile, ledger: &ledger }, ClassCache::default());
+        let mut rows = Vec::new();
         for i in 0..64 {
             let label = (format!("{i}").as_str().into(), "x".repeat(1 << 20).as_str().into());
             let small = with_row(shape(), |row| row.requests.milli_cpu = i);
             let large = Arc::new(PodShape { labels: crate::model::Labels::from_pairs([label]), ..small });
-            assert!(Arc::ptr_eq(&classes.get(cx, &large).resolved.shape, &large), "judged in the scratch class");
+            assert!(Arc::ptr_eq(&classes.get(cx, &large).resolved.shape, &large), "it is the one that was asked for");
             classes.get(cx, &large);
-            assert!(classes.slots.keys().any(|key| key.row == address(&large.row)), "it came back");
+            assert!(classes.slots.keys().any(|key| key.row == address(&large.row)), "it has one of its own");
             assert!(classes.bytes <= CLASS_CACHE_BYTES, "{} bytes", classes.bytes);
             assert_eq!(classes.bytes, classes.classes.iter().map(|class| class.counted).sum::<usize>());
-            let alive = classes.recent.iter().filter(|(row, _)| row.strong_count() > 0).count();
+            rows.push(Arc::downgrade(&large.row));
+            drop(large);
+            let alive = rows.iter().filter(|row| row.strong_count() > 0).count();
             assert!(alive <= classes.classes.len() + 1, "{alive} shapes are kept alive");
         }
         assert!(classes.classes.len() > 16, "the rest stays");

@@ -2,6 +2,7 @@
 
 use super::class::Class;
 use super::diagnosis::reasons;
+use super::feasible::Feasible;
 use super::search::{Decision, Scheduler};
 use crate::ledger::{Ledger, NodeId};
 use crate::model::{Cause, Plugin, Pod, Score};
@@ -105,10 +106,14 @@ impl Scheduler {
     ) -> Result<Vec<(Score, i64)>, Stop> {
         let cx = PluginContext { profile: &self.profile, ledger };
         let class = self.classes.again(cx, &pod.shape);
-        let nodes: Vec<NodeId> = self.feasible.iter().map(|(node, _)| *node).collect();
+        let nodes = self.feasible.nodes();
+        for node in nodes {
+            // Nearly all are known.
+            class.rows.answer_within(cx, &class.resolved, *node, work).ok_or(Stop::Unfinished)?;
+        }
         let mut apart = Vec::new();
         for (score, weight) in &cx.profile.scores {
-            let points = points(*score, cx, class, &mut self.tables, &nodes, [ours, theirs], work)?;
+            let points = points(*score, cx, class, &mut self.tables, nodes, [ours, theirs], work)?;
             if let Some([own, other]) = points.filter(|[own, other]| own != other) {
                 apart.push((*score, weight * (own - other)));
             }
@@ -118,11 +123,11 @@ impl Scheduler {
     }
 }
 
-/// Where `node` stands among `feasible`, nodes with their totals, if it is one of them.
-fn standing(feasible: &[(NodeId, i64)], node: NodeId) -> Option<Standing> {
-    let (_, total) = *feasible.iter().find(|(other, _)| *other == node)?;
+/// Where `node` stands among the `feasible` nodes, if it is one of them.
+fn standing(feasible: &Feasible, node: NodeId) -> Option<Standing> {
+    let (_, total) = feasible.iter().find(|(other, _)| *other == node)?;
     let better = feasible.iter().filter(|(_, other)| *other > total).count();
-    let best = feasible.iter().map(|(_, other)| *other).max()?;
+    let best = feasible.iter().map(|(_, other)| other).max()?;
     Some(Standing { rank: better + 1, of: feasible.len(), total, best })
 }
 

@@ -9,7 +9,6 @@
 //! of every row. A row that did not change is not judged again. That cached path and
 //! [`explain`], which computes everything from nothing, give the same answers; a property test checks that.
 
-mod choose;
 mod class;
 mod compare;
 #[cfg(test)]
@@ -18,12 +17,15 @@ mod diagnosis;
 mod evaluations;
 mod explain;
 mod extender;
+mod feasible;
 mod hold;
 mod laps;
 mod non_row_checks;
 #[cfg(test)]
 mod overlay_tests;
 mod probe;
+mod recent;
+mod rng;
 mod rows;
 mod score;
 mod search;
@@ -32,7 +34,6 @@ mod tests;
 #[cfg(test)]
 mod work_tests;
 
-pub use choose::Rng;
 pub use compare::Standing;
 pub(crate) use compare::{Compared, Theirs};
 pub use diagnosis::{Diagnosis, NoFit, Reason, ReasonText};
@@ -43,6 +44,7 @@ pub(crate) use hold::{Hold, Holds, hold_reason};
 pub use laps::Laps;
 pub(crate) use non_row_checks::NodeScan;
 pub use probe::{Obstacle, fitting, obstacles};
+pub use rng::Rng;
 #[cfg(test)]
 pub(crate) use rows::JUDGED;
 pub use search::{Decision, Measuring, Scheduler};

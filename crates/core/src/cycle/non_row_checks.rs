@@ -220,7 +220,8 @@ impl NodeScan<'_> {
         let NonRowChecks { cx, resolved, .. } = *checks;
         let plain = checks.is_empty();
         for node in nodes.iter().filter(|node| checks.is_left(**node)) {
-            let Some(own) = rows.verdict_within(cx, resolved, *node, work) else { return Err(Stop::Unfinished) };
+            let Some(own) = rows.answer_within(cx, resolved, *node, work) else { return Err(Stop::Unfinished) };
+            let own = own.verdict();
             if plain {
                 each(*node, own);
                 continue;

@@ -1,9 +1,12 @@
+use super::feasible::Feasible;
 use crate::ledger::{NodeId, NodeTable};
 use crate::plugins::{
     PluginContext, ResolvedPod, Verdict, Work, cost_on, filter, fixed_score, node_affinity, taint_toleration,
 };
 use crate::profile::Score;
-use rustc_hash::FxHashMap;
+use hashbrown::HashTable;
+use rustc_hash::{FxBuildHasher, FxHashMap};
+use std::hash::BuildHasher;
 
 #[cfg(test)]
 thread_local! {
@@ -12,7 +15,7 @@ thread_local! {
 }
 
 /// The raw scores of a row that are normalised over the feasible nodes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(super) struct Relative {
     /// Untolerated PreferNoSchedule taints.
     pub(super) soft_taints: i64,
@@ -20,100 +23,118 @@ pub(super) struct Relative {
     pub(super) preferred: i64,
 }
 
-/// What is known of a row, in eight bytes: scans read nothing else of it.
-///
-/// The weighted sum of the scores that are not normalised, where the pod fits; the lowest values stand for refusals, and for nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Answer(i64);
+/// What is known of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Answer {
+    /// The pod fits; the weighted sum of the scores that are not normalised, and those that are.
+    Fits {
+        fixed: i64,
+        relative: Relative,
+    },
+    Refused(Verdict),
+}
 
 impl Answer {
-    /// The row has changed, or was never judged.
-    const STALE: Self = Self(i64::MIN);
-    /// The first refusal: those that follow are as many as a `u32` counts. No sum of scores is that low.
-    const REFUSED: i64 = i64::MIN + 1;
-    const LOWEST_FIT: Self = Self(i64::MIN + (1 << 33));
-
-    fn refused(refusal: u32) -> Self {
-        Self(Self::REFUSED + i64::from(refusal))
-    }
-
-    fn fitting(fixed: i64) -> Self {
-        Self(fixed).max(Self::LOWEST_FIT)
-    }
-
-    pub(super) fn fits(self) -> bool {
-        self >= Self::LOWEST_FIT
+    #[inline]
+    pub(super) const fn verdict(self) -> Verdict {
+        match self {
+            Self::Fits { .. } => Verdict::FITS,
+            Self::Refused(refusal) => refusal,
+        }
     }
 
     /// The weighted sum of the scores that are not normalised, of a row that fits.
+    #[inline]
     pub(super) const fn fixed(self) -> i64 {
-        self.0
+        match self {
+            Self::Fits { fixed, .. } => fixed,
+            Self::Refused(_) => UNFIT,
+        }
+    }
+
+    /// One multiplication: rows are judged by the million, and their scores are small numbers.
+    #[inline]
+    fn hash(self) -> u64 {
+        match self {
+            Self::Fits { fixed, relative: Relative { soft_taints, preferred } } => {
+                let mixed = fixed ^ soft_taints.rotate_left(20) ^ preferred.rotate_left(40);
+                (mixed as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+            }
+            Self::Refused(refusal) => FxBuildHasher.hash_one(refusal),
+        }
     }
 }
 
-/// Distinct refusals of one class: more than pods and nodes have without trying.
-const REFUSALS: usize = 4_096;
+/// Stands in the column of sums for rows that do not fit. One that fits and has this sum costs a second look.
+const UNFIT: i64 = i64::MIN;
+
+/// Distinct answers of one class that have a number. Rows have a few hundred: sums of scores from 0 to 100, and ways to be refused.
+const NUMBERED: usize = if cfg!(test) { 6 } else { u16::MAX as usize };
 
 /// The answers for one class, row by row. Each is good as long as its row does not change: before they are read,
-/// [`Self::follow`] marks those that are no more.
+/// [`Self::follow`] forgets those that are no more.
+///
+/// Rows hold the number of an answer, so that a thousand classes of 5,000 rows, or sixty of 100,000, fit into some ten megabytes, and
+/// a scan reads two bytes a row.
 #[derive(Debug, Default)]
 pub(super) struct CachedRows {
+    /// By row: which of `answers` it has, counted from one; 0 where it has changed or was never judged.
+    numbers: Vec<u16>,
     answers: Vec<Answer>,
-    /// The row's version that was judged: read only where too much has changed to know which rows.
-    made_at: Vec<u64>,
-    /// Empty where no row has any.
-    relative: Vec<Relative>,
-    refusals: Vec<Verdict>,
-    refusal_of: FxHashMap<Verdict, u32>,
+    /// [`Answer::fixed`] of each answer.
+    fixed: Vec<i64>,
+    /// By answer.
+    number_of: HashTable<u16>,
+    /// Of rows judged when all numbers were given away: all is forgotten before the next look.
+    unnumbered: FxHashMap<NodeId, Answer>,
     /// How many changes of rows were followed: see [`NodeTable::touched_since`].
     followed: u64,
-    /// The rows that have an answer, unless `many` have.
+    /// The rows that have a number, unless `many` have.
     judged: Vec<NodeId>,
     many: bool,
 }
 
 impl CachedRows {
-    /// Of one row, without what few classes have.
-    pub(super) const BYTES_PER_ROW: usize = size_of::<Answer>() + size_of::<u64>();
+    /// Of one row, without its share of the answers.
+    pub(super) const BYTES_PER_ROW: usize = size_of::<u16>();
+
+    /// What the answers of a class commonly take.
+    pub(super) const BYTES_OF_ANSWERS: usize = 256 * (size_of::<Answer>() + size_of::<i64>() + 2 * size_of::<u16>());
 
     pub(super) fn bytes(&self) -> usize {
-        self.answers.len() * Self::BYTES_PER_ROW
-            + self.relative.len() * size_of::<Relative>()
+        self.numbers.capacity() * size_of::<u16>()
+            + self.answers.capacity() * (size_of::<Answer>() + size_of::<i64>())
+            + self.number_of.capacity() * 2 * size_of::<u16>()
+            + self.unnumbered.capacity() * 2 * size_of::<(NodeId, Answer)>()
             + self.judged.capacity() * size_of::<NodeId>()
-            + self.refusals.len() * 4 * size_of::<Verdict>()
     }
 
     pub(super) fn clear(&mut self) {
         if std::mem::take(&mut self.many) {
-            self.answers.fill(Answer::STALE);
+            self.numbers.fill(0);
             self.judged.clear();
         }
         for node in self.judged.drain(..) {
-            self.answers[node.index()] = Answer::STALE;
+            self.numbers[node.index()] = 0;
         }
-        self.refusals.clear();
-        self.refusal_of.clear();
+        self.answers.clear();
+        self.fixed.clear();
+        self.number_of.clear();
+        self.unnumbered.clear();
     }
 
-    /// Grows to the table's rows, and marks what has changed since the last call. O(changed rows), or O(rows) after many changes.
+    /// Grows to the table's rows, and forgets what has changed since the last call. O(changed rows), or O(rows) after many changes.
     pub(super) fn follow(&mut self, nodes: &NodeTable) {
-        if self.answers.len() < nodes.rows() {
-            self.answers.resize(nodes.rows(), Answer::STALE);
-            self.made_at.resize(nodes.rows(), 0);
+        if self.numbers.len() < nodes.rows() {
+            self.numbers.resize(nodes.rows(), 0);
         }
         match nodes.touched_since(self.followed) {
-            Some(touched) => {
+            Some(touched) if self.unnumbered.is_empty() => {
                 for node in touched {
-                    self.answers[node.index()] = Answer::STALE;
+                    self.numbers[node.index()] = 0;
                 }
             }
-            None => {
-                for ((answer, made_at), version) in self.answers.iter_mut().zip(&self.made_at).zip(&nodes.version) {
-                    if made_at != version {
-                        *answer = Answer::STALE;
-                    }
-                }
-            }
+            _ => self.clear(),
         }
         self.followed = nodes.touched();
     }
@@ -128,44 +149,50 @@ impl CachedRows {
         node: NodeId,
         work: &mut Work,
     ) -> Option<Answer> {
-        let answer = self.answers[node.index()];
-        if answer == Answer::STALE { self.judge(cx, resolved, node, work) } else { Some(answer) }
+        match self.numbered(node) {
+            Some(answer) => Some(*answer),
+            None => self.judge(cx, resolved, node, work),
+        }
     }
 
-    /// What a row's answer says.
+    /// Takes from the beginning of `nodes` those that are known to fit, `most` of them, up to the first of which more is to be asked.
+    /// Returns how many were taken. Apart from other loops for the sake of its registers: most searches do little else.
+    #[inline(never)]
+    pub(super) fn take_fitting(&self, nodes: &[NodeId], most: usize, feasible: &mut Feasible) -> usize {
+        for (taken, node) in nodes.iter().take(most).enumerate() {
+            let number = usize::from(self.numbers[node.index()]);
+            match self.fixed.get(number.wrapping_sub(1)) {
+                Some(fixed) if *fixed != UNFIT => feasible.push(*node, *fixed),
+                _ => return taken,
+            }
+        }
+        nodes.len().min(most)
+    }
+
     #[inline]
-    pub(super) fn verdict_of(&self, answer: Answer) -> Verdict {
-        if answer.fits() { Verdict::FITS } else { self.refusals[(answer.0 - Answer::REFUSED) as usize] }
+    fn numbered(&self, node: NodeId) -> Option<&Answer> {
+        self.answers.get(usize::from(self.numbers[node.index()]).wrapping_sub(1))
     }
 
     /// As [`Self::answer_within`], with all the work that it takes.
     #[inline]
     pub(super) fn verdict(&mut self, cx: PluginContext<'_>, resolved: &ResolvedPod, node: NodeId) -> Verdict {
         let answer = self.answer_within(cx, resolved, node, &mut Work::unbounded());
-        answer.map_or(Verdict::FITS, |answer| self.verdict_of(answer))
+        answer.map_or(Verdict::FITS, Answer::verdict)
     }
 
-    /// As [`Self::verdict`]; none where the row has changed and no `work` is left to judge it.
+    /// The answer of a row that was judged since the last [`Self::follow`]; none of one that was not.
     #[inline]
-    pub(super) fn verdict_within(
-        &mut self,
-        cx: PluginContext<'_>,
-        resolved: &ResolvedPod,
-        node: NodeId,
-        work: &mut Work,
-    ) -> Option<Verdict> {
-        self.answer_within(cx, resolved, node, work).map(|answer| self.verdict_of(answer))
-    }
-
-    /// The weighted sum of the scores that are not normalised, of a row whose verdict was just found to fit.
-    #[inline]
-    pub(super) fn fixed(&self, node: NodeId) -> i64 {
-        self.answers[node.index()].fixed()
+    fn known(&self, node: NodeId) -> Option<&Answer> {
+        self.numbered(node).or_else(|| self.unnumbered.get(&node))
     }
 
     /// The raw scores that are normalised, of a row whose verdict was just found to fit.
     pub(super) fn relative(&self, node: NodeId) -> Relative {
-        self.relative.get(node.index()).copied().unwrap_or_default()
+        match self.known(node) {
+            Some(Answer::Fits { relative, .. }) => *relative,
+            _ => Relative::default(),
+        }
     }
 
     /// Filters and scores a row from nothing and keeps the answer, if `work` is left for it. Apart from the loops that find most
@@ -178,60 +205,59 @@ impl CachedRows {
         node: NodeId,
         work: &mut Work,
     ) -> Option<Answer> {
+        if let Some(answer) = self.unnumbered.get(&node) {
+            return Some(*answer);
+        }
         work.take(cost_on(resolved, cx.ledger.nodes(), node)).ok()?;
         #[cfg(test)]
         JUDGED.set(JUDGED.get() + 1);
-        let PluginContext { profile, ledger } = cx;
-        let i = node.index();
-        let verdict = filter(profile, resolved, ledger.nodes(), node);
-        self.made_at[i] = ledger.nodes().version[i];
-        let answer = if verdict.fits() {
-            Answer::fitting(self.score(cx, resolved, node))
-        } else {
-            Answer::refused(self.number_of(verdict))
-        };
-        self.many |= self.judged.len() >= self.answers.len() / 16;
-        if !self.many {
-            self.judged.push(node);
-        }
-        self.answers[i] = answer;
+        let verdict = filter(cx.profile, resolved, cx.ledger.nodes(), node);
+        let answer = if verdict.fits() { score(cx, resolved, node) } else { Answer::Refused(verdict) };
+        self.keep(node, answer);
         Some(answer)
     }
 
-    /// The weighted sum of the scores that are not normalised; keeps those that are.
-    fn score(&mut self, cx: PluginContext<'_>, resolved: &ResolvedPod, node: NodeId) -> i64 {
-        let PluginContext { profile, ledger } = cx;
-        let i = node.index();
-        let relative = resolved.has_preferences(profile) || ledger.nodes().has_soft_taints();
-        if relative && self.relative.len() < self.answers.len() {
-            self.relative.resize(self.answers.len(), Relative::default());
+    fn keep(&mut self, node: NodeId, answer: Answer) {
+        let Some(number) = self.number(answer) else {
+            self.unnumbered.insert(node, answer);
+            return;
+        };
+        self.many |= self.judged.len() >= self.numbers.len() / 16;
+        if !self.many {
+            self.judged.push(node);
         }
-        let mut fixed = 0;
-        for (score, weight) in &profile.scores {
-            match score {
-                Score::TaintToleration | Score::NodeAffinity if !relative => {}
-                Score::TaintToleration => {
-                    self.relative[i].soft_taints = taint_toleration::score(resolved, ledger.nodes(), node);
-                }
-                Score::NodeAffinity => {
-                    self.relative[i].preferred = node_affinity::score(profile, resolved, ledger.nodes(), node);
-                }
-                Score::ImageLocality if resolved.images.is_empty() => {}
-                other => fixed += weight * fixed_score(*other, cx, resolved, node),
-            }
-        }
-        fixed
+        self.numbers[node.index()] = number;
     }
 
-    fn number_of(&mut self, refusal: Verdict) -> u32 {
-        if self.refusals.len() >= REFUSALS && !self.refusal_of.contains_key(&refusal) {
-            self.clear();
+    /// The number of `answer`, counted from one; none where it has none and all are given away.
+    fn number(&mut self, answer: Answer) -> Option<u16> {
+        let answers = &mut self.answers;
+        let hash = answer.hash();
+        let known = self.number_of.find(hash, |number| answers[usize::from(*number) - 1] == answer);
+        if known.is_some() || answers.len() == NUMBERED {
+            return known.copied();
         }
-        let next = self.refusals.len() as u32;
-        let number = *self.refusal_of.entry(refusal).or_insert(next);
-        if number == next {
-            self.refusals.push(refusal);
-        }
-        number
+        answers.push(answer);
+        self.fixed.push(answer.fixed());
+        let number = answers.len() as u16;
+        self.number_of.insert_unique(hash, number, |other| answers[usize::from(*other) - 1].hash());
+        Some(number)
     }
+}
+
+/// The scores of a row that fits.
+fn score(cx: PluginContext<'_>, resolved: &ResolvedPod, node: NodeId) -> Answer {
+    let PluginContext { profile, ledger } = cx;
+    let tells_apart = resolved.has_preferences(profile) || ledger.nodes().has_soft_taints();
+    let (mut fixed, mut relative) = (0, Relative::default());
+    for (score, weight) in &profile.scores {
+        match score {
+            Score::TaintToleration | Score::NodeAffinity if !tells_apart => {}
+            Score::TaintToleration => relative.soft_taints = taint_toleration::score(resolved, ledger.nodes(), node),
+            Score::NodeAffinity => relative.preferred = node_affinity::score(profile, resolved, ledger.nodes(), node),
+            Score::ImageLocality if resolved.images.is_empty() => {}
+            other => fixed += weight * fixed_score(*other, cx, resolved, node),
+        }
+    }
+    Answer::Fits { fixed, relative }
 }

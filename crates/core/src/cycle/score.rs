@@ -1,4 +1,5 @@
 use super::class::Class;
+use super::feasible::Feasible;
 use crate::ledger::NodeId;
 use crate::plugins::{
     PluginContext, PluginPart, PluginWatch, Stop, Tables, Work, default_normalize, reverse_normalize,
@@ -8,7 +9,6 @@ use crate::profile::Score;
 /// Buffers for the scores of one attempt, kept so that none allocates.
 #[derive(Debug, Default)]
 pub(super) struct Scorer {
-    nodes: Vec<NodeId>,
     scores: Vec<i64>,
 }
 
@@ -20,7 +20,7 @@ impl Scorer {
         cx: PluginContext<'_>,
         class: &Class,
         tables: &mut Tables,
-        feasible: &mut [(NodeId, i64)],
+        feasible: &mut Feasible,
         work: &mut Work,
         watch: &mut PluginWatch<'_>,
     ) -> Result<(), Stop> {
@@ -29,16 +29,14 @@ impl Scorer {
         }
         add_relative(cx, class, feasible);
         // The scores that look beyond the row.
-        self.nodes.clear();
-        self.nodes.extend(feasible.iter().map(|(node, _)| *node));
         watch.begin();
         for (score, weight) in &cx.profile.scores {
-            let scored = tables.score(*score, cx, &class.resolved, &self.nodes, &mut self.scores, work);
+            let scored = tables.score(*score, cx, &class.resolved, feasible.nodes(), &mut self.scores, work);
             if let Some(part) = part_of(*score) {
                 watch.end(part, !matches!(scored, Ok(false)));
             }
             if scored? {
-                for ((_, total), normalised) in feasible.iter_mut().zip(&self.scores) {
+                for (total, normalised) in feasible.totals_mut().iter_mut().zip(&self.scores) {
                     *total += weight * normalised;
                 }
             }
@@ -58,7 +56,7 @@ const fn part_of(score: Score) -> Option<PluginPart> {
 }
 
 /// Adds the scores of the rows that are normalised over the feasible nodes.
-fn add_relative(cx: PluginContext<'_>, class: &Class, feasible: &mut [(NodeId, i64)]) {
+fn add_relative(cx: PluginContext<'_>, class: &Class, feasible: &mut Feasible) {
     let Class { resolved, rows, .. } = class;
     // A score that cannot tell nodes apart for this pod has no weight.
     let weight = |score, tells: bool| cx.profile.weight(score).filter(|_| tells).unwrap_or(0);
@@ -71,7 +69,7 @@ fn add_relative(cx: PluginContext<'_>, class: &Class, feasible: &mut [(NodeId, i
 /// Adds one score, normalised by its highest raw value. Where all raw values are 0, every node would get the same.
 #[inline]
 fn add_weighted(
-    feasible: &mut [(NodeId, i64)],
+    feasible: &mut Feasible,
     weight: i64,
     raw: impl Fn(NodeId) -> i64,
     normalize: impl Fn(i64, i64) -> i64,
@@ -79,11 +77,11 @@ fn add_weighted(
     if weight <= 0 {
         return;
     }
-    let highest = feasible.iter().map(|(node, _)| raw(*node)).max().unwrap_or(0);
+    let highest = feasible.nodes().iter().map(|node| raw(*node)).max().unwrap_or(0);
     if highest <= 0 {
         return;
     }
-    for (node, total) in feasible {
-        *total += weight * normalize(raw(*node), highest);
+    for (node, total) in feasible.columns_mut() {
+        *total += weight * normalize(raw(node), highest);
     }
 }

@@ -1,13 +1,14 @@
 //! One attempt without extenders. `extender` and this file know each other: both are `impl Scheduler`, one attempt in two
 //! halves.
 
-use super::choose::{Rng, choose};
 use super::class::{Class, ClassCache};
 use super::diagnosis::{Diagnosis, NoFit, Tally};
 use super::evaluations::Evaluations;
 use super::extender::{ExtenderFilterState, Messages, OwnFilters};
+use super::feasible::Feasible;
 use super::laps::Laps;
 use super::non_row_checks::{NodeScan, NonRowChecks, prepare};
+use super::rng::Rng;
 use super::rows::CachedRows;
 use super::score::Scorer;
 use crate::ledger::{ClaimPlan, Ledger, NodeId, Proposal, VolumePlan};
@@ -71,8 +72,8 @@ pub struct Scheduler {
     pub(super) unfinished: bool,
     /// Whether what is kept between attempts was used since [`Self::take_used`].
     pub(super) used: bool,
-    /// The nodes that fit, each with its total. Kept so that no attempt allocates.
-    pub(super) feasible: Vec<(NodeId, i64)>,
+    /// Kept so that no attempt allocates.
+    pub(super) feasible: Feasible,
     pub(super) scorer: Scorer,
     pub(super) rng: Rng,
     pub(super) evaluations: Evaluations,
@@ -92,7 +93,7 @@ impl Scheduler {
             start: 0,
             unfinished: false,
             used: false,
-            feasible: Vec::new(),
+            feasible: Feasible::default(),
             scorer: Scorer::default(),
             rng: Rng::seeded(seed),
             evaluations: Evaluations::default(),
@@ -129,7 +130,7 @@ impl Scheduler {
     /// theirs.
     pub fn compared(&self, ledger: &Ledger, node: &str, most: usize) -> (usize, Option<i64>, Vec<(Str, i64)>) {
         let mut nodes: Vec<(Str, i64)> =
-            self.feasible.iter().map(|(node, total)| (ledger.nodes().name(*node).clone(), *total)).collect();
+            self.feasible.iter().map(|(node, total)| (ledger.nodes().name(node).clone(), total)).collect();
         let own = nodes.iter().find(|(name, _)| **name == *node).map(|(_, total)| *total);
         nodes.sort_by(|(a, one), (b, other)| other.cmp(one).then_with(|| a.cmp(b)));
         nodes.truncate(most);
@@ -156,7 +157,7 @@ impl Scheduler {
     pub fn shed(&mut self) {
         self.classes.clear();
         self.tables.clear();
-        self.feasible = Vec::new();
+        self.feasible = Feasible::default();
         self.scorer = Scorer::default();
     }
 
@@ -280,9 +281,9 @@ impl Scheduler {
 
         if !cx.profile.extenders.is_empty() {
             let (missing_claim, idle_claim) = (checks.missing_claim(), checks.idle_claim(pod));
-            let messages = messages.about(&self.feasible);
+            let messages = messages.about(self.feasible.nodes());
             let own = OwnFilters { nodes: total as u32, tally, missing_claim, idle_claim, messages };
-            if let Some(ask) = ExtenderFilterState::begin(cx, pod, own, &self.feasible) {
+            if let Some(ask) = ExtenderFilterState::begin(cx, pod, own, self.feasible.nodes()) {
                 return Ok(Decision::Ask(ask));
             }
         }
@@ -291,7 +292,8 @@ impl Scheduler {
         self.laps.end_score(&mut watch, &mut plugins);
         scored?;
         self.evaluations.scored(self.feasible.len());
-        let chosen = choose(&self.feasible, &mut self.rng);
+        // There is one that fits.
+        let chosen = self.feasible.choose(&mut self.rng).unwrap_or(self.feasible.nodes()[0]);
         Ok(placing.on(cx, &self.tables, pod, chosen))
     }
 
@@ -387,53 +389,63 @@ fn find_feasible(
     candidates: &[NodeId],
     start: usize,
     work: &mut Work,
-    (feasible, tally): (&mut Vec<(NodeId, i64)>, &mut Tally),
+    (feasible, tally): (&mut Feasible, &mut Tally),
 ) -> Result<(), Stop> {
     feasible.clear();
     let (profile, count) = (checks.cx.profile, candidates.len());
     let one_will_do = profile.scores.is_empty() && !profile.has_node_extenders();
     let wanted = if one_will_do { 1 } else { profile.sampling.feasible_to_find(count) };
     let start = if count == 0 { 0 } else { start % count };
-    let nodes = candidates[start..].iter().chain(&candidates[..start]);
-    // Most pods have nothing but rows to check: then the cached answer stands.
-    if checks.is_empty() {
-        collect::<true>(checks, rows, nodes, wanted, work, (feasible, tally))
-    } else {
-        collect::<false>(checks, rows, nodes, wanted, work, (feasible, tally))
+    for nodes in [&candidates[start..], &candidates[..start]] {
+        // Most pods have nothing but rows to check: then the cached answer stands.
+        let is_over = if checks.is_empty() {
+            collect::<true>(checks, rows, nodes, wanted, work, (feasible, tally))?
+        } else {
+            collect::<false>(checks, rows, nodes, wanted, work, (feasible, tally))?
+        };
+        if is_over {
+            break;
+        }
     }
+    Ok(())
 }
 
-/// The loop of [`find_feasible`]. `PLAIN`: there is nothing to check beyond the row.
+/// The loop of [`find_feasible`]; whether it is over before the last of `nodes`. `PLAIN`: there is nothing to check beyond the row.
 #[inline]
-fn collect<'n, const PLAIN: bool>(
+fn collect<const PLAIN: bool>(
     checks: &NonRowChecks<'_>,
     rows: &mut CachedRows,
-    nodes: impl Iterator<Item = &'n NodeId>,
+    nodes: &[NodeId],
     wanted: usize,
     work: &mut Work,
-    (feasible, tally): (&mut Vec<(NodeId, i64)>, &mut Tally),
-) -> Result<(), Stop> {
+    (feasible, tally): (&mut Feasible, &mut Tally),
+) -> Result<bool, Stop> {
     let NonRowChecks { cx, resolved, .. } = *checks;
-    for node in nodes {
+    let mut at = 0;
+    loop {
+        if PLAIN {
+            at += rows.take_fitting(&nodes[at..], wanted - feasible.len(), feasible);
+        }
+        let Some(node) = nodes.get(at) else { return Ok(false) };
+        at += 1;
         let Some(answer) = rows.answer_within(cx, resolved, *node, work) else { return Err(Stop::Unfinished) };
-        let mut verdict = rows.verdict_of(answer);
+        let mut verdict = answer.verdict();
         if !PLAIN {
             checks.judge_costly(*node, verdict, work)?;
             verdict = checks.judge_in(cx, resolved, *node, || verdict);
         }
         if !PLAIN && checks.failure().is_some() {
             // It ends the attempt, whatever other nodes say.
-            break;
+            return Ok(true);
         }
         if !verdict.fits() {
             tally.add(verdict);
         } else if feasible.len() == wanted {
-            break;
+            return Ok(true);
         } else {
-            feasible.push((*node, answer.fixed()));
+            feasible.push(*node, answer.fixed());
         }
     }
-    Ok(())
 }
 
 /// Of a node that was found to have devices, and has none when they are to be taken: a mistake of ours.

@@ -215,7 +215,7 @@ impl NodeTable {
     /// Something in the row changed, with this version. Only `Ledger::record` may call this.
     pub(super) fn stamp(&mut self, node: NodeId, version: u64) {
         self.version[node.index()] = version;
-        self.touched.push(node);
+        self.touched.push(node, self.version.len());
     }
 
     /// How many changes of rows there were.

@@ -1,20 +1,21 @@
 use super::NodeId;
 use crate::limits::TOUCHED_ROWS;
+use std::collections::VecDeque;
 
 /// The rows that changed last, in order: who knows how many changes there were once sees which rows to look at again.
 #[derive(Debug, Default)]
 pub(super) struct TouchedRows {
-    ring: Vec<NodeId>,
+    last: VecDeque<NodeId>,
     count: u64,
 }
 
 impl TouchedRows {
-    pub(super) fn push(&mut self, node: NodeId) {
-        let at = (self.count % TOUCHED_ROWS as u64) as usize;
-        match self.ring.get_mut(at) {
-            Some(oldest) => *oldest = node,
-            None => self.ring.push(node),
+    /// One of so many `rows` changed: as many changes are remembered, and [`TOUCHED_ROWS`] at least.
+    pub(super) fn push(&mut self, node: NodeId, rows: usize) {
+        if self.last.len() >= rows.max(TOUCHED_ROWS) {
+            self.last.pop_front();
         }
+        self.last.push_back(node);
         self.count += 1;
     }
 
@@ -25,8 +26,9 @@ impl TouchedRows {
 
     /// The rows that changed after the first `seen` changes; `None` where they are no longer known.
     pub(super) fn since(&self, seen: u64) -> Option<impl Iterator<Item = NodeId>> {
-        let is_known = self.count.checked_sub(seen).is_some_and(|after| after <= self.ring.len() as u64);
-        is_known.then(|| (seen..self.count).map(|change| self.ring[(change % TOUCHED_ROWS as u64) as usize]))
+        let after = usize::try_from(self.count.checked_sub(seen)?).ok()?;
+        let first = self.last.len().checked_sub(after)?;
+        Some(self.last.range(first..).copied())
     }
 }
 
@@ -36,17 +38,20 @@ mod tests {
 
     #[test]
     fn the_last_changes_are_known_and_no_others() {
-        let mut touched = TouchedRows::default();
-        let after = |touched: &TouchedRows, seen| touched.since(seen).map(|rows| rows.map(NodeId::index).collect());
-        assert_eq!(after(&touched, 0), Some(Vec::<usize>::new()));
-        for i in 0..3 * TOUCHED_ROWS as u32 / 2 {
-            touched.push(NodeId::new(i));
-            let count = touched.count();
-            assert_eq!(after(&touched, count - 1), Some(vec![i as usize]));
-            let oldest = count.saturating_sub(TOUCHED_ROWS as u64);
-            let known = after(&touched, oldest).expect("all are known");
-            assert_eq!(known, (oldest as usize..=i as usize).collect::<Vec<_>>());
-            assert_eq!(oldest.checked_sub(1).and_then(|gone| after(&touched, gone)), None);
+        for (rows, known) in [(1, TOUCHED_ROWS), (2 * TOUCHED_ROWS, 2 * TOUCHED_ROWS)] {
+            let mut touched = TouchedRows::default();
+            let after = |touched: &TouchedRows, seen| touched.since(seen).map(|rows| rows.map(NodeId::index).collect());
+            assert_eq!(after(&touched, 0), Some(Vec::<usize>::new()));
+            for i in 0..3 * known as u32 / 2 {
+                touched.push(NodeId::new(i), rows);
+                let count = touched.count();
+                assert_eq!(after(&touched, count - 1), Some(vec![i as usize]));
+                assert_eq!(after(&touched, count + 1), None, "a count that was never given");
+                let oldest = count.saturating_sub(known as u64);
+                let rows = after(&touched, oldest).expect("all are known");
+                assert_eq!(rows, (oldest as usize..=i as usize).collect::<Vec<_>>());
+                assert_eq!(oldest.checked_sub(1).and_then(|gone| after(&touched, gone)), None);
+            }
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::limits::{
     SELECTOR_VALUES_PER_POD, WORK_PER_CLAIM, WORK_PER_HOLD,
 };
 use crate::model::{
-    LabelSelector, NodeSelector, NodeSelectorTerm, NodeTest, NodeTestOperator, PersistentVolumeClaim, Plugin,
+    LabelSelector, Labels, NodeSelector, NodeSelectorTerm, NodeTest, NodeTestOperator, PersistentVolumeClaim, Plugin,
     PluginSet, PodDisruptionBudget, PodShape, Requirement, RequirementOperator,
 };
 use crate::plugins::inter_pod_affinity::testing::{labelled, term};
@@ -116,18 +116,37 @@ fn no_hold_judges_more_rows_than_there_is_work_for() {
     let ledger = Counted::with_nodes(nodes);
     let mut worker = worker(CompiledProfile::default_preset("test"));
     // What was found for an equal pod stays good until something happens.
-    let happens = |what: &str| ledger.ledger.borrow_mut().apply_node(&node(what, 1000, 1 << 30, 10));
-    for (turn, new) in [("seen for the first time", 0), ("has a class of its own now", 1)] {
-        (0..new).for_each(|_| happens("new"));
-        let (judged, effects) = ledger.try_pod(&mut worker, turn, shape_of(2000, 0));
+    let mut changed = 0;
+    let mut is_refused = |turn: &str, shape: PodShape| {
+        changed += 1;
+        ledger.ledger.borrow_mut().apply_node(&node(&format!("new-{changed}"), 1000, 1 << 30, 10));
+        let (judged, effects) = ledger.try_pod(&mut worker, turn, shape);
         assert!(judged.iter().all(|rows| *rows <= WORK_PER_HOLD), "{turn}: {judged:?}");
-        assert_eq!(judged.iter().sum::<usize>(), nodes + new, "{turn}: each row once: {judged:?}");
         assert!(effects.contains("Refuse"), "{turn}: {effects}");
+        assert_eq!(judged.iter().sum::<usize>(), nodes + changed, "{turn}: each row once: {judged:?}");
+    };
+    is_refused("seen for the first time", shape_of(2000, 0));
+    // Pods as large as an API server takes leave no room for all.
+    for other in 0..8 {
+        let large = Labels::from_pairs([("large".into(), "x".repeat(2 << 20).as_str().into())]);
+        is_refused(&format!("other-{other}"), PodShape { labels: large, ..shape_of(3000 + other, 0) });
     }
-    happens("newer");
-    let (judged, effects) = ledger.try_pod(&mut worker, "knows all rows but one", shape_of(2000, 0));
-    assert_eq!(judged.iter().sum::<usize>(), 1, "{judged:?}");
-    assert!(effects.contains("Refuse"), "{effects}");
+    is_refused("has no class of its own", shape_of(2001, 0));
+    is_refused("comes back and gets one", shape_of(2001, 0));
+}
+
+#[test]
+fn an_equal_pod_is_judged_on_the_rows_that_changed() {
+    let nodes = 2 * WORK_PER_HOLD;
+    let ledger = Counted::with_nodes(nodes);
+    let mut worker = worker(CompiledProfile::default_preset("test"));
+    for (pod, rows) in [("first", nodes), ("second", 1), ("third", 1)] {
+        let (judged, effects) = ledger.try_pod(&mut worker, pod, shape_of(2000, 0));
+        assert_eq!(judged.iter().sum::<usize>(), rows, "{judged:?}");
+        assert!(effects.contains("Refuse"), "{effects}");
+        // What was found for an equal pod stays good until something happens.
+        ledger.ledger.borrow_mut().apply_node(&node(&format!("before-{pod}"), 1000, 1 << 30, 10));
+    }
 }
 
 /// 5168 of volcano: what all other workers' binds had touched was taken up for each decision, and more of them were slower than one.
@@ -138,10 +157,10 @@ fn what_others_place_costs_a_worker_the_rows_where_they_placed_it_5168() {
     let mut profile = CompiledProfile::default_preset("test");
     profile.sampling.percentage = 100;
     let mut worker = worker(profile);
-    for turn in ["seen for the first time", "has a class of its own now"] {
-        let (judged, _) = ledger.try_pod(&mut worker, turn, shape_of(10, 0));
-        assert_eq!(judged.iter().sum::<usize>(), nodes, "{turn}: each row once: {judged:?}");
-    }
+    let (judged, _) = ledger.try_pod(&mut worker, "first", shape_of(10, 0));
+    assert_eq!(judged.iter().sum::<usize>(), nodes, "each row once: {judged:?}");
+    let (judged, _) = ledger.try_pod(&mut worker, "second", shape_of(10, 0));
+    assert_eq!(judged.iter().sum::<usize>(), 1, "where the first was placed: {judged:?}");
     for others in [1, 10, 100] {
         for i in 0..others {
             let (name, on) = (format!("other-{others}-{i}"), Some(format!("n{i}").into()));

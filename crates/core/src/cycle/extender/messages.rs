@@ -22,8 +22,8 @@ impl Messages {
     }
 
     /// The messages about nodes of `feasible`. The others were refused by Berth's filters meanwhile.
-    pub(in crate::cycle) fn about(mut self, feasible: &[(NodeId, i64)]) -> Self {
-        self.0.retain(|node, _| feasible.iter().any(|(fits, _)| fits == node));
+    pub(in crate::cycle) fn about(mut self, feasible: &[NodeId]) -> Self {
+        self.0.retain(|node, _| feasible.contains(node));
         self
     }
 

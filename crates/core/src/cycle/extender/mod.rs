@@ -20,7 +20,6 @@ mod tests;
 
 pub(super) use messages::Messages;
 
-use super::choose::choose;
 use super::diagnosis::{NoFit, Tally};
 use super::non_row_checks::prepare;
 use super::search::{Decision, Placing, Scheduler};
@@ -99,13 +98,13 @@ impl ExtenderFilterState {
         cx: PluginContext<'_>,
         pod: &Arc<Pod>,
         own: OwnFilters,
-        feasible: &[(NodeId, i64)],
+        feasible: &[NodeId],
     ) -> Option<Box<Self>> {
         let stage = match next_filter(cx.profile, pod, 0) {
             Some(at) => Stage::Filter { at, nominated: false },
             None => scoring(cx.profile, pod, feasible.len())?,
         };
-        Some(Self::about(cx, pod, own, feasible.iter().map(|(node, _)| *node), stage))
+        Some(Self::about(cx, pod, own, feasible.iter().copied(), stage))
     }
 
     /// The state in which extenders are asked about the nominated node, which fits by Berth's filters. It is not scored.
@@ -266,10 +265,11 @@ impl Scheduler {
         self.feasible.clear();
         let mut bonuses = Vec::with_capacity(state.left.len());
         for left in state.left.iter().filter(|left| is_there(cx, left)) {
-            let own = class.rows.verdict_within(cx, &class.resolved, left.node, work).ok_or(Stop::Unfinished)?;
+            let answer = class.rows.answer_within(cx, &class.resolved, left.node, work).ok_or(Stop::Unfinished)?;
+            let own = answer.verdict();
             checks.judge_costly(left.node, own, work)?;
             if checks.judge(left.node, || own).fits() {
-                self.feasible.push((left.node, class.rows.fixed(left.node)));
+                self.feasible.push(left.node, answer.fixed());
                 bonuses.push(left.bonus);
             }
         }
@@ -282,15 +282,13 @@ impl Scheduler {
         let placing = Placing::after(checks);
         self.scorer.add_normalised(cx, class, &mut self.tables, &mut self.feasible, work, &mut PluginWatch::off())?;
         self.evaluations.scored(self.feasible.len());
-        for ((_, total), bonus) in self.feasible.iter_mut().zip(&bonuses) {
+        for (total, bonus) in self.feasible.totals_mut().iter_mut().zip(&bonuses) {
             *total = clamped(i128::from(*total).saturating_add(*bonus));
         }
         // A nominated node is taken without a draw, as it is where no extender is asked.
-        let node = if matches!(state.stage, Stage::Filter { nominated: true, .. }) {
-            self.feasible[0].0
-        } else {
-            choose(&self.feasible, &mut self.rng)
-        };
+        let first = self.feasible.nodes()[0];
+        let is_nominated = matches!(state.stage, Stage::Filter { nominated: true, .. });
+        let node = if is_nominated { first } else { self.feasible.choose(&mut self.rng).unwrap_or(first) };
         Ok(Ok(placing.on(cx, &self.tables, pod, node)))
     }
 }

@@ -82,7 +82,7 @@ impl Offers {
             self.on_node.resize(node.index() + 1, 0);
         }
         if std::mem::replace(&mut self.on_node[node.index()], self.version) != self.version {
-            self.touched.push(node);
+            self.touched.push(node, self.on_node.len());
         }
     }
 }

@@ -108,7 +108,7 @@ impl Tables {
         self.counters.catch_up(ledger, work)?;
         let counts = match alike.as_ref() {
             Some(alike) => {
-                let counter = self.counters.get(ledger, alike, work)?;
+                let counter = self.counters.get_by_node(ledger, alike, work)?;
                 self.counters.by_node(counter)
             }
             None => &[],

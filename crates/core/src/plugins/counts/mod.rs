@@ -4,8 +4,10 @@
 //! domain of each layout it was asked with. [`Counters`] reads the log once for all counters: a change finds the counters that its
 //! pod concerns by the pod's match class, so that a thousand workloads cost an attempt no more than one.
 
+mod by_node;
 mod layout;
 
+use by_node::ByNode;
 use layout::Place;
 pub(crate) use layout::{Eligibility, Layout, LayoutKey, Layouts};
 #[cfg(test)]
@@ -57,15 +59,16 @@ struct Sum {
 }
 
 impl Sum {
-    fn refill(&mut self, layout: &Arc<Layout>, by_node: &[u32]) {
+    fn refill(&mut self, layout: &Arc<Layout>, by_node: &ByNode) {
         self.layout = Arc::downgrade(layout);
         self.by_domain.clear();
         self.by_domain.resize(layout.carriers.len(), 0);
-        for (place, count) in layout.places.iter().zip(by_node) {
+        by_node.each(|node, count| {
+            let place = layout.place(node);
             if place.counts() {
                 self.by_domain[place.domain()] += count;
             }
-        }
+        });
     }
 
     fn add(&mut self, node: NodeId, delta: i32) {
@@ -80,7 +83,7 @@ impl Sum {
 /// The pods alike by node, and their sums.
 #[derive(Debug, Default)]
 struct Counter {
-    by_node: Vec<u32>,
+    by_node: ByNode,
     sums: Vec<Sum>,
     /// Whether the change log was followed since it was counted.
     fresh: bool,
@@ -94,12 +97,7 @@ impl Counter {
         if !self.fresh {
             return false;
         }
-        let grows = self.by_node.len() <= node.index();
-        if grows {
-            self.by_node.resize(node.index() + 1, 0);
-        }
-        let count = &mut self.by_node[node.index()];
-        *count = count.saturating_add_signed(delta);
+        let grows = self.by_node.add(node, delta);
         self.sums.iter_mut().for_each(|sum| sum.add(node, delta));
         grows
     }
@@ -108,8 +106,7 @@ impl Counter {
     /// and then all is summed up. O(match classes of the namespace, and nodes with pods alike).
     fn recount(&mut self, ledger: &Ledger, alike: &Alike, work: &mut Work) -> Result<(), Stop> {
         work.take(0)?;
-        self.by_node.clear();
-        self.by_node.resize(ledger.nodes().rows(), 0);
+        self.by_node.clear(ledger.nodes().rows());
         let (match_classes, cost) = (ledger.match_classes().of_namespace(&alike.namespace), alike.cost());
         if let Some(known) = &mut self.known {
             for (match_class, _) in match_classes {
@@ -132,7 +129,7 @@ impl Counter {
             if counts {
                 let mut nodes = 0;
                 for (node, count) in by_node.iter() {
-                    self.by_node[node.index()] += count;
+                    self.by_node.add(node, count as i32);
                     nodes += 1;
                 }
                 work.spend(nodes / SUMMED_PER_WORK);
@@ -144,13 +141,13 @@ impl Counter {
         Ok(())
     }
 
-    /// The place of the sum over `layout`. O(1), or O(nodes) where the layout is not the one of the last call.
+    /// The place of the sum over `layout`. O(1); where the layout is not the one of the last call, O(domains and nodes with pods alike).
     fn sum(&mut self, layout: &Arc<Layout>, round: u64, work: &mut Work) -> Result<usize, Stop> {
         let at = self.place_for(layout, round);
         let sum = &mut self.sums[at];
         sum.used = round;
         if !std::ptr::eq(sum.layout.as_ptr(), Arc::as_ptr(layout)) || sum.by_domain.is_empty() {
-            work.take(layout.places.len() / SUMMED_PER_WORK)?;
+            work.take((layout.carriers.len() + self.by_node.len()) / SUMMED_PER_WORK)?;
             sum.refill(layout, &self.by_node);
         }
         Ok(at)
@@ -181,7 +178,7 @@ impl Counter {
     fn heap_bytes(&self) -> usize {
         let sums = self.sums.iter().map(|sum| size_of::<Sum>() + sum.by_domain.capacity() * size_of::<u32>());
         let known = self.known.as_ref().map_or(0, |known| known.heap_bytes());
-        self.by_node.capacity() * size_of::<u32>() + sums.sum::<usize>() + known
+        self.by_node.heap_bytes() + sums.sum::<usize>() + known
     }
 }
 
@@ -279,6 +276,24 @@ impl Counters {
         Ok(slot)
     }
 
+    /// As [`Self::get`], for [`Self::by_node`]. O(nodes) the first time.
+    pub(crate) fn get_by_node(
+        &mut self,
+        ledger: &Ledger,
+        alike: &Arc<CacheKey<Alike>>,
+        work: &mut Work,
+    ) -> Result<usize, Stop> {
+        let slot = self.get(ledger, alike, work)?;
+        if let Some(counter) = self.recent.value_mut(slot)
+            && counter.by_node.lay_out(ledger.nodes().rows())
+        {
+            work.spend(ledger.nodes().rows() / SUMMED_PER_WORK);
+            let bytes = counter.heap_bytes();
+            self.recent.weigh(slot, bytes);
+        }
+        Ok(slot)
+    }
+
     fn insert(&mut self, ledger: &Ledger, alike: &Arc<CacheKey<Alike>>) -> usize {
         let max_bytes = COUNTER_BYTES;
         #[cfg(test)]
@@ -314,9 +329,9 @@ impl Counters {
         self.recent.bytes()
     }
 
-    /// Pods alike by row; rows beyond the end have none.
+    /// Pods alike by row, of a counter that [`Self::get_by_node`] gave; rows beyond the end have none.
     pub(crate) fn by_node(&self, counter: usize) -> &[u32] {
-        self.recent.value(counter).map_or(&[], |counter| &counter.by_node)
+        self.recent.value(counter).map_or(&[], |counter| counter.by_node.rows())
     }
 
     /// Pods alike by domain.

@@ -116,9 +116,12 @@ fn count<'t>(
         let found = match constraint.alike() {
             None => None,
             Some(alike) => {
-                let counter = counters.get(ledger, alike, work)?;
-                let sum = if constraint.by_node { None } else { Some(counters.sum(counter, &layout, work)?) };
-                Some((counter, sum))
+                if constraint.by_node {
+                    Some((counters.get_by_node(ledger, alike, work)?, None))
+                } else {
+                    let counter = counters.get(ledger, alike, work)?;
+                    Some((counter, Some(counters.sum(counter, &layout, work)?)))
+                }
             }
         };
         asked.push((layout, found));

@@ -208,7 +208,8 @@ pub const UNKNOWN_FIELDS_NAMED: usize = 32;
 /// domain, and what is only theirs of a pod's node affinity. Most pods share a few; on 5,000 nodes these are four hundred.
 pub const LAYOUT_BYTES: usize = 16 << 20;
 
-/// Bytes of counters of matching pods by node that one worker keeps, selectors included: about 800 workloads on 5,000 nodes.
+/// Bytes of counters of matching pods by node that one worker keeps, selectors included: about 800 workloads on 5,000 nodes where a
+/// score reads each node, and more where pods are counted by zone.
 pub const COUNTER_BYTES: usize = 16 << 20;
 
 /// Sums by domain that one counter keeps: a workload spreads by hostname and zone, with one set of tolerations.

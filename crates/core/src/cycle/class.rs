@@ -78,6 +78,8 @@ pub(super) struct ClassCache {
     /// By slot: the value of `uses` when the class was last used.
     last_used: Vec<u64>,
     uses: u64,
+    /// The slot that was used last, unless it has gone or moved.
+    latest: usize,
     /// The value of `uses` when [`Self::age`] was called last.
     aged: u64,
     /// Bytes of all classes.
@@ -105,23 +107,28 @@ fn room(rows: usize) -> usize {
 impl ClassCache {
     /// The class of `shape`, resolved against the ledger as it is now.
     pub(super) fn get(&mut self, cx: PluginContext<'_>, shape: &Arc<PodShape>) -> &mut Class {
+        self.find(cx, shape, false)
+    }
+
+    fn find(&mut self, cx: PluginContext<'_>, shape: &Arc<PodShape>, goes_on: bool) -> &mut Class {
+        self.weigh_latest();
         self.uses += 1;
         self.shrink(CLASS_CACHE_BYTES);
         let images = image_worths(shape, cx.ledger);
         let key = ClassKey::of(cx, shape, &images);
         match self.slots.get(&key).copied() {
-            Some(slot) => self.known(slot, cx, shape, images),
-            None if self.may_stay(&key, cx.ledger.nodes().rows()) => {
+            Some(slot) => self.known(slot, cx, shape, images, goes_on),
+            None if self.may_stay(&key, shape, cx.ledger.nodes().rows()) => {
                 let resolved = ResolvedPod::with_images(cx.profile, cx.ledger, shape, images);
                 let slot = self.insert(key, resolved, cx.ledger.nodes().rows());
-                self.fitted(slot, cx)
+                self.fitted(slot, cx, goes_on)
             }
             None => {
                 let rows = self.scratch.take().map(|class| class.rows).unwrap_or_default();
                 let resolved = ResolvedPod::with_images(cx.profile, cx.ledger, shape, images);
                 let class = self.scratch.insert(Class { key, resolved, rows, shape_bytes: 0, counted: 0 });
                 class.rows.clear();
-                class.rows.follow(cx.ledger.nodes());
+                class.rows.follow(cx.ledger.nodes(), goes_on);
                 class
             }
         }
@@ -134,12 +141,12 @@ impl ClassCache {
         let key = ClassKey::of(cx, shape, &images);
         let has_own = self.slots.contains_key(&key);
         let Some(mut class) = self.scratch.take_if(|class| !has_own && class.key == key) else {
-            return self.get(cx, shape);
+            return self.find(cx, shape, true);
         };
         if class.resolved.refresh(cx.profile, cx.ledger, shape, images) {
             class.rows.clear();
         }
-        class.rows.follow(cx.ledger.nodes());
+        class.rows.follow(cx.ledger.nodes(), true);
         self.scratch.insert(class)
     }
 
@@ -157,7 +164,14 @@ impl ClassCache {
         self.classes.is_empty() && self.scratch.is_none()
     }
 
-    fn known(&mut self, slot: usize, cx: PluginContext<'_>, shape: &Arc<PodShape>, images: ImageWorths) -> &mut Class {
+    fn known(
+        &mut self,
+        slot: usize,
+        cx: PluginContext<'_>,
+        shape: &Arc<PodShape>,
+        images: ImageWorths,
+        goes_on: bool,
+    ) -> &mut Class {
         self.last_used[slot] = self.uses;
         let class = &mut self.classes[slot];
         if !Arc::ptr_eq(&class.resolved.shape, shape) {
@@ -166,21 +180,33 @@ impl ClassCache {
         if class.resolved.refresh(cx.profile, cx.ledger, shape, images) {
             class.rows.clear();
         }
-        self.fitted(slot, cx)
+        self.fitted(slot, cx, goes_on)
     }
 
-    fn fitted(&mut self, slot: usize, cx: PluginContext<'_>) -> &mut Class {
+    fn fitted(&mut self, slot: usize, cx: PluginContext<'_>, goes_on: bool) -> &mut Class {
+        self.latest = slot;
+        self.classes[slot].rows.follow(cx.ledger.nodes(), goes_on);
+        self.weigh(slot);
+        &mut self.classes[slot]
+    }
+
+    fn weigh(&mut self, slot: usize) {
         let class = &mut self.classes[slot];
-        class.rows.follow(cx.ledger.nodes());
         self.bytes -= class.counted;
         class.counted = class.bytes();
         self.bytes += class.counted;
-        class
+    }
+
+    /// What the last look has found is part of its class, though none of its kind may come back.
+    fn weigh_latest(&mut self) {
+        if self.last_used.get(self.latest) == Some(&self.uses) {
+            self.weigh(self.latest);
+        }
     }
 
     /// Whether the key, which has no class, is to get one of so many rows.
-    fn may_stay(&mut self, key: &ClassKey, rows: usize) -> bool {
-        let came_back = self.recent.came_back(key.hash_of_all(), room(rows));
+    fn may_stay(&mut self, key: &ClassKey, shape: &PodShape, rows: usize) -> bool {
+        let came_back = self.recent.came_back(key.hash_of_all(), &shape.row, room(rows));
         came_back || self.bytes + bytes_of_one(rows) <= CLASS_CACHE_BYTES / 2
     }
 

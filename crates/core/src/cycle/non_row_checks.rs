@@ -79,7 +79,10 @@ impl NonRowChecks<'_> {
     /// Takes from `work` what the pod's volumes and claims need on a row whose own verdict is `own`; what was found is kept.
     #[inline]
     pub(super) fn judge_costly(&self, node: NodeId, own: Verdict, work: &mut Work) -> Result<(), Stop> {
-        if own.fits() || own.cause().is_late() { self.relations.judge_costly(self.cx, node, work) } else { Ok(()) }
+        if self.relations.are_costly() && (own.fits() || own.cause().is_late()) {
+            return self.relations.judge_costly(self.cx, node, work);
+        }
+        Ok(())
     }
 
     /// Takes from `work` what the search for the pod's devices takes on the row; what was found is kept.

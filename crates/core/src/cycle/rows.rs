@@ -15,7 +15,7 @@ thread_local! {
 }
 
 /// The raw scores of a row that are normalised over the feasible nodes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Relative {
     /// Untolerated PreferNoSchedule taints.
     pub(super) soft_taints: i64,
@@ -24,7 +24,7 @@ pub(super) struct Relative {
 }
 
 /// What is known of a row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
     /// The pod fits; the weighted sum of the scores that are not normalised, and those that are.
     Fits {
@@ -58,7 +58,8 @@ impl Answer {
         match self {
             Self::Fits { fixed, relative: Relative { soft_taints, preferred } } => {
                 let mixed = fixed ^ soft_taints.rotate_left(20) ^ preferred.rotate_left(40);
-                (mixed as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+                // The high bits of the product depend on all of the factor, and the table looks at the low ones first.
+                (mixed as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(26)
             }
             Self::Refused(refusal) => FxBuildHasher.hash_one(refusal),
         }
@@ -70,6 +71,9 @@ const UNFIT: i64 = i64::MIN;
 
 /// Distinct answers of one class that have a number. Rows have a few hundred: sums of scores from 0 to 100, and ways to be refused.
 const NUMBERED: usize = if cfg!(test) { 6 } else { u16::MAX as usize };
+
+/// A class with more answers does not keep the room of them when it forgets them: it may hand it on.
+const LARGE: usize = 1_024;
 
 /// The answers for one class, row by row. Each is good as long as its row does not change: before they are read,
 /// [`Self::follow`] forgets those that are no more.
@@ -85,7 +89,7 @@ pub(super) struct CachedRows {
     fixed: Vec<i64>,
     /// By answer.
     number_of: HashTable<u16>,
-    /// Of rows judged when all numbers were given away: all is forgotten before the next look.
+    /// Of rows judged when all numbers were given away: all is forgotten before the next attempt.
     unnumbered: FxHashMap<NodeId, Answer>,
     /// How many changes of rows were followed: see [`NodeTable::touched_since`].
     followed: u64,
@@ -117,26 +121,38 @@ impl CachedRows {
         for node in self.judged.drain(..) {
             self.numbers[node.index()] = 0;
         }
+        self.unnumbered = FxHashMap::default();
+        if self.answers.capacity() > LARGE {
+            (self.answers, self.fixed, self.number_of) = Default::default();
+        }
         self.answers.clear();
         self.fixed.clear();
         self.number_of.clear();
-        self.unnumbered.clear();
     }
 
     /// Grows to the table's rows, and forgets what has changed since the last call. O(changed rows), or O(rows) after many changes.
-    pub(super) fn follow(&mut self, nodes: &NodeTable) {
+    ///
+    /// `goes_on`: the attempt looked before, and is to find what it found.
+    pub(super) fn follow(&mut self, nodes: &NodeTable, goes_on: bool) {
         if self.numbers.len() < nodes.rows() {
             self.numbers.resize(nodes.rows(), 0);
         }
-        match nodes.touched_since(self.followed) {
-            Some(touched) if self.unnumbered.is_empty() => {
+        let since = std::mem::replace(&mut self.followed, nodes.touched());
+        let has_room = self.unnumbered.is_empty();
+        if self.judged.is_empty() && !self.many && has_room {
+            return;
+        }
+        match nodes.touched_since(since).filter(|_| has_room || goes_on) {
+            Some(touched) => {
                 for node in touched {
                     self.numbers[node.index()] = 0;
+                    if !has_room {
+                        self.unnumbered.remove(&node);
+                    }
                 }
             }
-            _ => self.clear(),
+            None => self.clear(),
         }
-        self.followed = nodes.touched();
     }
 
     /// The answer of the row as it is, without what [`NonRowChecks`](super::non_row_checks::NonRowChecks) may add; none where it is

@@ -378,7 +378,7 @@ fn cached_decisions_equal_fresh_ones() {
     }
 }
 
-/// What is remembered of changed rows is bounded: after more changes versions are compared.
+/// What is remembered of changed rows is bounded: after more changes all is forgotten.
 #[test]
 fn rows_are_judged_anew_after_more_changes_than_are_remembered() {
     let mut draw = Draw(Rng::seeded(7));

@@ -10,7 +10,7 @@
 //!
 //! Invariants:
 //! - every change takes the next version, and a change of what a row holds stamps the row with it (`Ledger::record`):
-//!   an answer cached for a row is good exactly as long as the row's version is the one it was made at;
+//!   an answer cached for a row is good exactly as long as the row is stamped no more;
 //! - a pod is in one state: pending, assumed (by a commit), or bound (seen so). Only evidence ends an assumption;
 //! - the sums in the columns equal those computed from the pods; a property test checks that.
 //!

@@ -332,6 +332,12 @@ impl Relations<'_> {
             && self.claims.is_none()
     }
 
+    /// Whether [`Self::judge_costly`] has anything to do.
+    #[inline]
+    pub(crate) const fn are_costly(&self) -> bool {
+        self.kept.is_some() || self.claims.is_some()
+    }
+
     /// Judges a row by what takes any of `work`, and keeps the verdict: the next look finds it if this one is given up.
     pub(crate) fn judge_costly(&self, cx: PluginContext<'_>, node: NodeId, work: &mut Work) -> Result<(), Stop> {
         self.judge_volumes(cx, node, work)?;

@@ -65,7 +65,7 @@ impl ByNode {
         }
     }
 
-    /// Has a place for each of so many rows from now on; whether it had not.
+    /// Keeps a place for each row from now on, so many at first; false where it does already.
     pub(super) fn lay_out(&mut self, rows: usize) -> bool {
         let Self::Few(few, _) = self else { return false };
         let rows = few.keys().map(|node| node.index() + 1).max().unwrap_or(0).max(rows);

@@ -194,7 +194,7 @@ impl Place {
 pub(crate) struct Layout {
     pub(super) key: Arc<CacheKey<LayoutKey>>,
     /// By row.
-    pub(super) places: Vec<Place>,
+    places: Vec<Place>,
     /// By domain: how many nodes count. The first entry is for nodes without the label.
     pub(crate) carriers: Vec<u32>,
     /// In how many domains some node counts.

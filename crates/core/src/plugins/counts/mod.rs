@@ -14,7 +14,7 @@ pub(crate) use layout::{Eligibility, Layout, LayoutKey, Layouts};
 pub(crate) use layout::{GATED, LAID_OUT};
 
 use super::cache::{ByAddress, CacheKey, Compared, Recent};
-use super::context::{SUMMED_PER_WORK, Stop, Work, work_of};
+use super::context::{ROWS_PER_WORK, SUMMED_PER_WORK, Stop, Work, work_of};
 use crate::ledger::{Change, Ledger, MatchClass, NodeId};
 use crate::limits::{COUNTER_BYTES, MATCH_CLASSES_REMEMBERED, SUMS_PER_COUNTER};
 use crate::model::{Footprint, LabelSelector, Str};
@@ -132,7 +132,7 @@ impl Counter {
                     self.by_node.add(node, count as i32);
                     nodes += 1;
                 }
-                work.spend(nodes / SUMMED_PER_WORK);
+                work.spend(nodes / ROWS_PER_WORK);
             }
         }
         self.sums.clear();
@@ -234,6 +234,8 @@ impl Counters {
             }
         }
         debug_assert_eq!(self.cursor, end);
+        // Counters grow with the pods that they count.
+        self.shed(ledger);
         Ok(())
     }
 
@@ -253,6 +255,7 @@ impl Counters {
         for slot in &concerned.slots {
             let Some(counter) = self.recent.value_mut(*slot as usize) else { continue };
             if counter.add(node, delta) {
+                work.spend(counter.by_node.len() / SUMMED_PER_WORK);
                 let bytes = counter.heap_bytes();
                 self.recent.weigh(*slot as usize, bytes);
             }
@@ -295,6 +298,16 @@ impl Counters {
     }
 
     fn insert(&mut self, ledger: &Ledger, alike: &Arc<CacheKey<Alike>>) -> usize {
+        self.shed(ledger);
+        let slot = self.recent.insert(alike.clone(), Counter::default());
+        self.generation += 1;
+        let namespace = CacheKey::new(ledger, alike.namespace.clone(), 0);
+        self.by_namespace.entry(namespace).or_default().push(slot as u32);
+        slot
+    }
+
+    /// Forgets what was not used for longest, down to [`COUNTER_BYTES`].
+    fn shed(&mut self, ledger: &Ledger) {
         let max_bytes = COUNTER_BYTES;
         #[cfg(test)]
         let max_bytes = self.max_bytes.unwrap_or(max_bytes);
@@ -307,11 +320,6 @@ impl Counters {
                 by_namespace.remove(&namespace);
             }
         });
-        let slot = self.recent.insert(alike.clone(), Counter::default());
-        self.generation += 1;
-        let namespace = CacheKey::new(ledger, alike.namespace.clone(), 0);
-        self.by_namespace.entry(namespace).or_default().push(slot as u32);
-        slot
     }
 
     /// Prepares the sum of `counter` over `layout`.

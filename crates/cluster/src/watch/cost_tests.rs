@@ -70,6 +70,8 @@ fn what_a_whole_read_costs() {
         for chunk in body.chunks(16 << 10) {
             splitter.push(chunk, &mut each);
         }
+        shown.synced();
+        feed.note(&WatchEvent::Synced);
         let each = began.elapsed().as_secs_f64() * 1e6 / PODS as f64;
         println!("{name:>8} {each:5.2}");
     }

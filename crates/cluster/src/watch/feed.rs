@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 /// known by its uid.
 #[derive(Debug)]
 pub struct Feed<K> {
-    /// The objects that were applied and not deleted since.
+    /// The objects that were applied and not deleted since, but for those in `seen`.
     known: HashSet<Str>,
     /// The objects that the whole read under way has shown; `None` between two reads.
     seen: Option<HashSet<Str>>,
@@ -27,13 +27,11 @@ impl<K: Tracked> Feed<K> {
     /// after it, in the order of their identities: those that a whole read has not shown.
     pub fn note(&mut self, event: &WatchEvent<K::Object>) -> Vec<Str> {
         match event {
-            WatchEvent::Begin => self.seen = Some(HashSet::new()),
+            // What a read has shown that was broken off was applied.
+            WatchEvent::Begin => self.known.extend(self.seen.replace(HashSet::new()).into_iter().flatten()),
             WatchEvent::Item(object) | WatchEvent::Apply(object) => {
-                let identity = K::identity(object);
-                if let Some(seen) = &mut self.seen {
-                    seen.insert(identity.clone());
-                }
-                self.known.insert(identity);
+                let current = self.seen.as_mut().unwrap_or(&mut self.known);
+                current.insert(K::identity(object));
             }
             // What cannot be read is kept as it was.
             WatchEvent::Bad(bad) => {

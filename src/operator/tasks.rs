@@ -33,8 +33,17 @@ pub(super) struct Tasks(Arc<Mutex<BTreeMap<&'static str, u64>>>);
 
 impl Tasks {
     /// Runs what `make` makes until `stop`.
-    pub(super) fn spawn<F>(
+    pub(super) fn spawn<F>(&self, name: &'static str, stop: CancellationToken, make: impl FnMut() -> F + Send + 'static)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.spawn_on(&Handle::current(), name, stop, make);
+    }
+
+    /// As [`Self::spawn`], on another event loop.
+    pub(super) fn spawn_on<F>(
         &self,
+        event_loop: &Handle,
         name: &'static str,
         stop: CancellationToken,
         mut make: impl FnMut() -> F + Send + 'static,
@@ -42,7 +51,7 @@ impl Tasks {
         F: Future<Output = ()> + Send + 'static,
     {
         let tasks = self.clone();
-        tokio::spawn(async move {
+        event_loop.spawn(async move {
             let mut pause = FIRST_PAUSE;
             loop {
                 let began = Instant::now();

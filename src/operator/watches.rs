@@ -7,8 +7,10 @@ use berth_cluster::watch::{
 };
 use berth_core::ledger::Ledger;
 use berth_runtime::Engine;
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tokio::runtime::{Builder, Handle, RuntimeFlavor};
 use tokio::sync::watch as channel;
 use tokio_util::sync::CancellationToken;
 
@@ -43,6 +45,7 @@ struct Start<'a> {
     observers: &'a RawObservers,
     tasks: &'a Tasks,
     cancel: &'a CancellationToken,
+    event_loop: Handle,
     fed: Vec<Arc<Fed>>,
 }
 
@@ -55,9 +58,37 @@ pub(super) fn start(
     tasks: &Tasks,
     cancel: &CancellationToken,
 ) -> Vec<Arc<Fed>> {
-    let mut start = Start { clients, engine, observers, tasks, cancel, fed: Vec::new() };
+    let event_loop = event_loop(cancel);
+    let mut start = Start { clients, engine, observers, tasks, cancel, event_loop, fed: Vec::new() };
     watch::visit_kinds(&mut start);
     start.fed
+}
+
+/// Where the watches run: on a thread of their own, and where everything else does if that is one thread as well.
+///
+/// A connection, which decrypts, and its watch, which decodes, hand over each 16 KiB of a whole read. On threads that share their tasks each
+/// would wake the other on another core: a sixth of what a start took.
+fn event_loop(stop: &CancellationToken) -> Handle {
+    let here = Handle::current();
+    if here.runtime_flavor() == RuntimeFlavor::CurrentThread {
+        return here;
+    }
+    event_loop_of_its_own(stop.clone()).unwrap_or_else(|error| {
+        tracing::warn!(%error, "no thread for the watches, which run beside other tasks: raise the process's limit of threads");
+        here
+    })
+}
+
+fn event_loop_of_its_own(stop: CancellationToken) -> io::Result<Handle> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let handle = runtime.handle().clone();
+    let life = move || {
+        runtime.block_on(stop.cancelled());
+        // Do not wait for name lookups.
+        runtime.shutdown_background();
+    };
+    std::thread::Builder::new().name("watches".to_owned()).spawn(life)?;
+    Ok(handle)
 }
 
 impl KindVisitor for Start<'_> {
@@ -70,7 +101,7 @@ impl KindVisitor for Start<'_> {
         let obeyed = orders.clone();
         // A watch that is started again must know what the ledger has from the one before it.
         let feed = Arc::new(Mutex::new(Feed::<K>::default()));
-        self.tasks.spawn(K::PLURAL, self.cancel.clone(), move || {
+        self.tasks.spawn_on(&self.event_loop, K::PLURAL, self.cancel.clone(), move || {
             let (engine, sender, feed, seen) = (engine.clone(), sender.clone(), feed.clone(), counted.clone());
             let mut batch = Vec::new();
             let sink = move |event: WatchEvent<K::Object>| {

@@ -3,8 +3,8 @@
 use std::num::NonZeroUsize;
 use std::thread::available_parallelism;
 
-/// The most threads of the event loop: about as many as there are watches to decode at once, of which pods and nodes alone are
-/// busy. More would only take memory on large machines.
+/// The most threads of the event loop, beside that of the watches. What runs there mostly waits: more would only take memory on large
+/// machines.
 const MOST: usize = 16;
 
 /// The most threads that may wait at once, for name lookups above all. They use no core while they wait, and what they

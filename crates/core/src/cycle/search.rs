@@ -292,7 +292,6 @@ impl Scheduler {
         self.laps.end_score(&mut watch, &mut plugins);
         scored?;
         self.evaluations.scored(self.feasible.len());
-        // There is one that fits.
         let chosen = self.feasible.choose(&mut self.rng).unwrap_or(self.feasible.nodes()[0]);
         Ok(placing.on(cx, &self.tables, pod, chosen))
     }

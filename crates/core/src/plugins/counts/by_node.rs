@@ -70,9 +70,7 @@ impl ByNode {
         let Self::Few(few, _) = self else { return false };
         let rows = few.keys().map(|node| node.index() + 1).max().unwrap_or(0).max(rows);
         let mut all = vec![0; rows];
-        for (node, count) in few {
-            all[node.index()] = *count;
-        }
+        self.each(|node, count| all[node.index()] = count);
         *self = Self::All(all);
         true
     }
@@ -93,7 +91,7 @@ impl ByNode {
         }
     }
 
-    /// In no particular order.
+    /// In no particular order: what is done with the counts must not depend on it.
     pub(super) fn each(&self, mut visit: impl FnMut(NodeId, u32)) {
         match self {
             Self::Few(few, _) => few.iter().for_each(|(node, count)| visit(*node, *count)),

@@ -43,7 +43,7 @@ impl Answer {
         }
     }
 
-    /// The weighted sum of the scores that are not normalised, of a row that fits.
+    /// The weighted sum of the scores that are not normalised; [`UNFIT`] where the pod does not fit.
     #[inline]
     pub(super) const fn fixed(self) -> i64 {
         match self {

@@ -272,8 +272,7 @@ impl Counters {
         let slot = self.recent.find(alike).unwrap_or_else(|| self.insert(ledger, alike));
         if let Some(counter) = self.recent.value_mut(slot).filter(|counter| !counter.fresh) {
             let counted = counter.recount(ledger, alike, work);
-            let bytes = counter.heap_bytes();
-            self.recent.weigh(slot, bytes);
+            self.weigh(slot);
             counted?;
         }
         Ok(slot)
@@ -291,10 +290,16 @@ impl Counters {
             && counter.by_node.lay_out(ledger.nodes().rows())
         {
             work.spend(ledger.nodes().rows() / SUMMED_PER_WORK);
+            self.weigh(slot);
+        }
+        Ok(slot)
+    }
+
+    fn weigh(&mut self, slot: usize) {
+        if let Some(counter) = self.recent.value(slot) {
             let bytes = counter.heap_bytes();
             self.recent.weigh(slot, bytes);
         }
-        Ok(slot)
     }
 
     fn insert(&mut self, ledger: &Ledger, alike: &Arc<CacheKey<Alike>>) -> usize {
@@ -327,8 +332,7 @@ impl Counters {
         let round = self.recent.round();
         let Some(counted) = self.recent.value_mut(counter) else { return Ok(0) };
         let sum = counted.sum(layout, round, work)?;
-        let bytes = counted.heap_bytes();
-        self.recent.weigh(counter, bytes);
+        self.weigh(counter);
         Ok(sum)
     }
 

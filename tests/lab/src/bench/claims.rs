@@ -1,22 +1,19 @@
 //! A race of pods with a ResourceClaim of their own each: before it binds such a pod, a scheduler nominates it and
 //! writes its claim twice.
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use serde_json::{Value, json};
 
 use super::Bench;
 use super::cluster::{PODS, node_name};
 use super::contestant::Contestant;
 use super::figures::Figures;
-use super::options::Workload;
 use super::pods::{pod_name, probe_prefix};
-use crate::api::Patch;
-use crate::parallel::for_each;
+use super::workload::Workload;
 
 /// Devices that each node has, as in upstream's scheduler_perf.
 pub(super) const DEVICES_PER_NODE: usize = 10;
 
-const CREATORS: usize = 64;
 const CLASSES: &str = "/apis/resource.k8s.io/v1/deviceclasses";
 const SLICES: &str = "/apis/resource.k8s.io/v1/resourceslices";
 const CLASS: &str = "gpu";
@@ -38,32 +35,10 @@ impl Bench {
         self.race(Workload::Claims, contestant, prefix)
     }
 
-    /// Removes what [`Self::claims`] made, once the pods are gone. No controller takes devices back here, so that the
-    /// finalizers of allocated claims are left to remove.
+    /// Removes what [`Self::claims`] made, once the pods are gone.
     pub(super) fn clean_claims(&self) -> Result<()> {
-        let path = collection();
-        let list = self.cluster.plane.api.get(&path)?;
-        let allocated = list["items"].as_array().into_iter().flatten();
-        let allocated = allocated.filter(|claim| claim["metadata"]["finalizers"].is_array());
-        let names: Vec<&str> = allocated.filter_map(|claim| claim["metadata"]["name"].as_str()).collect();
-        let free = json!({"metadata": {"finalizers": null}});
-        for_each(names.len(), CREATORS, |index| {
-            if self.options.stop.is_raised() {
-                bail!("interrupted");
-            }
-            let claim = format!("{path}/{}", names[index]);
-            self.cluster.plane.api.patch(&claim, Patch::Merge, &free).map(drop)
-        })?;
-        [path.as_str(), SLICES, CLASSES].into_iter().try_for_each(|path| self.delete_all(path))
-    }
-
-    fn make(&self, path: &str, count: usize, object: impl Fn(usize) -> Value + Sync) -> Result<()> {
-        for_each(count, CREATORS, |index| {
-            if self.options.stop.is_raised() {
-                bail!("interrupted");
-            }
-            self.cluster.plane.api.post(path, &object(index)).map(drop)
-        })
+        self.delete_protected(&collection())?;
+        [SLICES, CLASSES].into_iter().try_for_each(|path| self.delete_all(path))
     }
 }
 

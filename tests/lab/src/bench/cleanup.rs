@@ -1,13 +1,15 @@
-//! Between two runs: nothing left of the last one, and an API server that has caught up.
+//! Between two runs: nothing left of the last one, an API server that has caught up, and the objects that the next one asks for.
 
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Bench;
 use super::cluster::PODS;
 use super::progress::progress;
+use crate::api::Patch;
+use crate::parallel::for_each;
 
 /// For deleting one kind: 8,000 pods take some ten seconds.
 const DELETE_LIMIT: Duration = Duration::from_mins(5);
@@ -17,6 +19,8 @@ const CALM_WINDOW: Duration = Duration::from_secs(1);
 /// Share of one core that both together may use in a quiet window.
 const CALM_SHARE: f64 = 0.2;
 const CALM_WINDOWS: usize = 2;
+/// Requests in flight at a time.
+const WIDTH: usize = 64;
 const NAP: Duration = Duration::from_millis(100);
 
 impl Bench {
@@ -39,6 +43,32 @@ impl Bench {
             }
             let left = self.cluster.plane.api.get(&format!("{path}?limit=1"))?;
             Ok(left["items"].as_array().is_some_and(Vec::is_empty).then_some(()))
+        })
+    }
+
+    /// As [`Self::delete_all`], of objects that finalizers protect: the controllers that would remove these do not run here.
+    pub(super) fn delete_protected(&self, path: &str) -> Result<()> {
+        let list = self.cluster.plane.api.get(path)?;
+        let protected = list["items"].as_array().into_iter().flatten();
+        let protected = protected.filter(|object| object["metadata"]["finalizers"].is_array());
+        let names: Vec<&str> = protected.filter_map(|object| object["metadata"]["name"].as_str()).collect();
+        let free = json!({"metadata": {"finalizers": null}});
+        for_each(names.len(), WIDTH, |index| {
+            if self.options.stop.is_raised() {
+                bail!("interrupted");
+            }
+            self.cluster.plane.api.patch(&format!("{path}/{}", names[index]), Patch::Merge, &free).map(drop)
+        })?;
+        self.delete_all(path)
+    }
+
+    /// Makes `count` objects in a collection, and gives up when the stop flag is raised.
+    pub(super) fn make(&self, path: &str, count: usize, object: impl Fn(usize) -> Value + Sync) -> Result<()> {
+        for_each(count, WIDTH, |index| {
+            if self.options.stop.is_raised() {
+                bail!("interrupted");
+            }
+            self.cluster.plane.api.post(path, &object(index)).map(drop)
         })
     }
 

@@ -8,8 +8,9 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use super::contestant::{Contestant, null_scheduler};
-use super::options::{BenchOptions, PODS_PER_NODE, Workload};
+use super::options::{BenchOptions, PODS_PER_NODE};
 use super::progress::progress;
+use super::workload::Workload;
 use crate::control_plane::{ControlPlane, Durability, Options};
 use crate::extender::{Extender, ExtenderOptions};
 use crate::nodes::NodeSpec;

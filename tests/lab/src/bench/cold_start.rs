@@ -10,9 +10,9 @@ use super::Bench;
 use super::cluster::BOUND;
 use super::contestant::Contestant;
 use super::figures::Figures;
-use super::options::Workload;
 use super::pods::bound;
 use super::progress::progress;
+use super::workload::Workload;
 use crate::parallel::for_each;
 
 /// Pods that wait for the contestant when it starts.
@@ -57,9 +57,11 @@ pub(super) struct BareList {
 }
 
 impl Bench {
-    /// Creates the bound pods, straight onto their nodes.
-    pub(super) fn fill(&mut self) -> Result<()> {
-        let (count, nodes, padding) = (self.options.bound, self.options.nodes, self.options.padding);
+    /// Creates bound pods, straight onto their nodes, until there are `upto`.
+    pub(super) fn fill(&mut self, upto: usize) -> Result<()> {
+        let (nodes, padding) = (self.options.nodes, self.options.padding);
+        let first = self.bound;
+        let count = upto.saturating_sub(first);
         let path = format!("/api/v1/namespaces/{BOUND}/pods");
         let made = AtomicUsize::new(0);
         let began = Instant::now();
@@ -67,14 +69,16 @@ impl Bench {
             if self.options.stop.is_raised() {
                 bail!("interrupted");
             }
-            self.cluster.plane.api.post(&path, &bound(index, nodes, padding))?;
+            self.cluster.plane.api.post(&path, &bound(first + index, nodes, padding))?;
             match made.fetch_add(1, Ordering::Relaxed) + 1 {
                 done if done % STEP == 0 || done == count => {
                     progress(&format!("{done} of {count} bound pods made in {} s", began.elapsed().as_secs()))
                 }
                 _ => Ok(()),
             }
-        })
+        })?;
+        self.bound = self.bound.max(upto);
+        Ok(())
     }
 
     /// Reads the list of all pods once in each encoding, over one connection, and throws it away: what no start can do without.

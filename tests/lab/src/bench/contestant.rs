@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::json;
 
 use super::cluster::{ACCOUNTS, Cluster};
-use super::options::Workload;
+use super::workload::Workload;
 use crate::operator::OperatorOptions;
 use crate::process::Managed;
 use crate::upstream::built;

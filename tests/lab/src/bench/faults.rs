@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::Bench;
 use super::contestant::{Contestant, Running};
-use super::options::Workload;
 use super::progress::progress;
+use super::workload::Workload;
 
 /// How long a fault lasts: calls time out meanwhile, and breakers open.
 pub(super) const LASTS: Duration = Duration::from_secs(12);

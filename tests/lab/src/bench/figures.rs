@@ -1,7 +1,7 @@
 //! What one run gives.
 
 use super::contestant::Contestant;
-use super::options::Workload;
+use super::workload::Workload;
 
 /// The figures of one run.
 #[derive(Debug, Clone, Copy)]
@@ -24,15 +24,26 @@ pub(super) struct Figures {
     pub(super) events: f64,
     /// Pods that were evicted for those of the run and its probe, where any may be.
     pub(super) victims: Option<usize>,
+    /// How long pods waited, where they came at a steady rate.
+    pub(super) latency: Option<Latency>,
+}
+
+/// Milliseconds from the moment when a pod is to be created until it is seen bound.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Latency {
+    pub(super) p50: f64,
+    pub(super) p99: f64,
 }
 
 impl Figures {
     /// One line for the progress of the benchmark.
     pub(super) fn line(&self) -> String {
         let victims = self.victims.map(|victims| format!(", {victims} victims")).unwrap_or_default();
+        let waits = self.latency.map(|Latency { p50, p99 }| format!(", waits p50 {p50:.1} ms, p99 {p99:.1} ms"));
+        let waits = waits.unwrap_or_default();
         format!(
             "{:.0} pods/s, first bind after {:.2} s, last after {:.2} s, {:.2} ms CPU per pod (API server and etcd {:.2}), \
-             {:.0} MiB, events {:.1} %{victims}",
+             {:.0} MiB, events {:.1} %{victims}{waits}",
             self.pods_per_second,
             self.first_bind,
             self.last_bind,

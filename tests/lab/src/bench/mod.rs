@@ -5,8 +5,13 @@
 //! cluster      the control plane, its nodes, the chart, and an account with equal rights of way per contestant
 //! contestant   what competes, and how each is started
 //! watcher      stamps when each pod was seen bound
+//! workload     the ways in which pods are asked
 //! placing      race and backlog: pods per second, CPU per pod, peak RSS, events
 //! claims       a race of pods that ask for devices
+//! volumes      a race of pods that have volumes
+//! churn        what comes and goes beside a race
+//! unschedulable  a race beside placed pods, while some come that fit nowhere
+//! latency      how long pods wait that come at a steady rate
 //! preemption   a race in a cluster that is full
 //! faults       an extender that breaks in many ways, and recovers: seconds until its pods are placed, memory
 //! cold_start   the start with many bound pods: time to the first bind, peak RSS
@@ -14,6 +19,7 @@
 //! report       medians as Markdown (stats, machine)
 //! ```
 
+mod churn;
 mod claims;
 mod cleanup;
 mod cluster;
@@ -21,6 +27,7 @@ mod cold_start;
 mod contestant;
 mod faults;
 mod figures;
+mod latency;
 mod machine;
 mod options;
 mod placing;
@@ -29,7 +36,10 @@ mod preemption;
 mod progress;
 mod report;
 mod stats;
+mod unschedulable;
+mod volumes;
 mod watcher;
+mod workload;
 
 use std::io::{self, Write};
 
@@ -40,9 +50,10 @@ use cold_start::BareList;
 pub use contestant::Contestant;
 use faults::FaultFigures;
 use figures::Record;
-pub use options::{BenchOptions, USAGE, Workload};
+pub use options::{BenchOptions, USAGE};
 use progress::progress;
 use watcher::BindWatcher;
+pub use workload::Workload;
 
 /// Everything that a run needs, and what the runs so far have given.
 struct Bench {
@@ -56,6 +67,8 @@ struct Bench {
     faults: Vec<FaultFigures>,
     /// Each reading of the bare list.
     bare_lists: Vec<BareList>,
+    /// Bound pods that were made so far. They stay.
+    bound: usize,
 }
 
 /// Runs the whole benchmark, ends all that it started, and prints the tables; what was measured before an error or
@@ -72,6 +85,7 @@ pub fn run(options: &BenchOptions) -> Result<()> {
         failures: Vec::new(),
         faults: Vec::new(),
         bare_lists: Vec::new(),
+        bound: 0,
     };
     let outcome = bench.measure();
     let Bench { watcher, cluster, records, failures, faults, bare_lists, .. } = bench;
@@ -95,25 +109,18 @@ impl Bench {
     fn measure(&mut self) -> Result<()> {
         let mut order = stats::Shuffle::new(self.options.seed);
         for repeat in 1..=self.options.repeats {
-            for workload in
-                Workload::ALL.into_iter().filter(|workload| !matches!(workload, Workload::ColdStart | Workload::Faults))
-            {
-                if !self.options.workloads.contains(&workload) {
-                    continue;
-                }
-                let mut contestants = self.options.contestants.clone();
-                order.shuffle(&mut contestants);
-                contestants.retain(|contestant| BenchOptions::takes_part(*contestant, workload));
-                for contestant in contestants {
-                    self.one(workload, contestant, repeat)?;
-                }
+            for workload in Workload::ALL.into_iter().filter(|workload| !workload.is_late()) {
+                self.in_turn(workload, repeat, &mut order)?;
             }
         }
         if self.options.workloads.contains(&Workload::Faults) {
             self.faults()?;
         }
+        for repeat in 1..=self.options.repeats {
+            self.in_turn(Workload::Unschedulable, repeat, &mut order)?;
+        }
         if self.options.runs_cold_start() {
-            self.fill()?;
+            self.fill(self.options.bound)?;
             for repeat in 1..=self.options.repeats {
                 self.read_bare_lists()?;
                 let mut contestants: Vec<_> = self.options.cold_start_contestants().collect();
@@ -126,6 +133,17 @@ impl Bench {
         Ok(())
     }
 
+    /// One run of each contestant that takes part, in an order of its own.
+    fn in_turn(&mut self, workload: Workload, repeat: usize, order: &mut stats::Shuffle) -> Result<()> {
+        if !self.options.workloads.contains(&workload) {
+            return Ok(());
+        }
+        let mut contestants = self.options.contestants.clone();
+        order.shuffle(&mut contestants);
+        contestants.retain(|contestant| BenchOptions::takes_part(*contestant, workload));
+        contestants.into_iter().try_for_each(|contestant| self.one(workload, contestant, repeat))
+    }
+
     /// One run, recorded whatever comes of it. An error when it makes no sense to go on.
     fn one(&mut self, workload: Workload, contestant: Contestant, repeat: usize) -> Result<()> {
         let name = format!("{} {repeat}/{}, {}", workload.name(), self.options.repeats, contestant.name());
@@ -135,7 +153,11 @@ impl Bench {
             Workload::Backlog => self.backlog(workload, contestant, &prefix),
             Workload::ColdStart => self.cold_start(contestant, &prefix),
             Workload::Claims => self.claims(contestant, &prefix),
+            Workload::Volumes => self.volumes(contestant, &prefix),
+            Workload::Latency => self.latency(contestant, &prefix),
+            Workload::Unschedulable => self.unschedulable(contestant, &prefix),
             Workload::Preemption => self.preemption(contestant, &prefix),
+            Workload::Churn => self.make_priority_classes().and_then(|()| self.race(workload, contestant, &prefix)),
             race => self.race(race, contestant, &prefix),
         };
         match outcome {
@@ -151,9 +173,10 @@ impl Bench {
             }
         }
         self.clean()?;
-        if workload == Workload::Claims {
-            self.clean_claims()?;
+        match workload {
+            Workload::Claims => self.clean_claims(),
+            Workload::Volumes => self.clean_volumes(),
+            _ => Ok(()),
         }
-        Ok(())
     }
 }

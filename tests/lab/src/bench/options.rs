@@ -5,18 +5,23 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 
 use super::contestant::Contestant;
+use super::unschedulable;
+use super::workload::Workload;
 use crate::wait::StopFlag;
 
 /// How `berth-bench-e2e` is used.
 pub const USAGE: &str = "usage: berth-bench-e2e [OPTION VALUE]...
   --nodes N         nodes of the cluster (default 5000)
   --pods N          pods of a race, of a backlog and of a race of pods with claims (default 8000)
-  --constrained N   pods of a race with spread, anti-affinity, affinity or an extender (default 3000)
+  --constrained N   pods of every other race but preemption (default 3000)
   --preemptors N    pods of a race in a cluster full of pods that give way (default 500)
   --profiles N      profiles of Berth, among which the pods are divided (default 1)
+  --rate N          pods a second that are created in latency (default 0: half of what the null scheduler bound in the
+                    races of the same run)
   --repeats N       runs of each contestant in each workload (default 3)
   --contestants L   of berth,kube-scheduler,null (default all)
-  --workloads L     of race,backlog,spread,anti-affinity,affinity,extender,claims,preemption,faults,cold-start
+  --workloads L     of race,backlog,labels,spread,anti-affinity,affinity,volumes,extender,claims,churn,latency,
+                    preemption,faults,unschedulable,cold-start
                     (default all but claims, which has a size of its own: --nodes 500 --pods 2500)
   --bound N         pods already bound at a cold start (default 150000; 0 leaves it out)
   --padding N       bytes of environment that each of them has beside its 1.7 KB (default 0)
@@ -27,86 +32,6 @@ pub const USAGE: &str = "usage: berth-bench-e2e [OPTION VALUE]...
 /// Pods that a node takes.
 pub(super) const PODS_PER_NODE: usize = 110;
 
-/// One way to ask pods of a contestant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Workload {
-    /// Pods are created while the contestant is running.
-    Race,
-    /// All pods are there before the contestant starts.
-    Backlog,
-    /// A race of pods that must be spread over the zones.
-    Spread,
-    /// A race of pods that keep each other from their nodes.
-    AntiAffinity,
-    /// A race of pods that must be in one zone.
-    Affinity,
-    /// A race of pods about which an extender is asked: one server for all contestants.
-    Extender,
-    /// A race of pods that have a ResourceClaim of one device each. Runs only if it is asked for.
-    Claims,
-    /// A race of pods of high priority in a cluster full of pods of low priority.
-    Preemption,
-    /// An extender that breaks in one way after the other. Of Berth alone.
-    Faults,
-    /// A small backlog in a cluster with many bound pods.
-    ColdStart,
-}
-
-impl Workload {
-    /// All of them, in the order in which they run.
-    pub const ALL: [Self; 10] = [
-        Self::Race,
-        Self::Backlog,
-        Self::Spread,
-        Self::AntiAffinity,
-        Self::Affinity,
-        Self::Extender,
-        Self::Claims,
-        Self::Preemption,
-        Self::Faults,
-        Self::ColdStart,
-    ];
-    /// The races of pods that take more than a look at a row.
-    pub const CONSTRAINED: [Self; 4] = [Self::Spread, Self::AntiAffinity, Self::Affinity, Self::Extender];
-
-    /// What progress lines and tables call it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Race => "race",
-            Self::Backlog => "backlog",
-            Self::Spread => "hard zone spread",
-            Self::AntiAffinity => "required anti-affinity on hostname",
-            Self::Affinity => "required affinity on zone",
-            Self::Extender => "an extender, names only",
-            Self::Claims => "a claim of one device each",
-            Self::Preemption => "preemption",
-            Self::Faults => "faults of an extender",
-            Self::ColdStart => "cold start",
-        }
-    }
-
-    /// What the command line and the names of pods call it.
-    pub fn key(self) -> &'static str {
-        match self {
-            Self::Race => "race",
-            Self::Backlog => "backlog",
-            Self::Spread => "spread",
-            Self::AntiAffinity => "anti-affinity",
-            Self::Affinity => "affinity",
-            Self::Extender => "extender",
-            Self::Claims => "claims",
-            Self::Preemption => "preemption",
-            Self::Faults => "faults",
-            Self::ColdStart => "cold-start",
-        }
-    }
-
-    /// Whether its pods are asked about.
-    pub(super) fn asks(self) -> bool {
-        matches!(self, Self::Extender | Self::Faults)
-    }
-}
-
 /// What to run.
 #[derive(Debug, Clone)]
 pub struct BenchOptions {
@@ -116,12 +41,14 @@ pub struct BenchOptions {
     pub nodes: usize,
     /// Pods of a race, of a backlog and of a race of pods with claims.
     pub pods: usize,
-    /// Pods of a race of pods that constrain each other.
+    /// Pods of every other race but preemption.
     pub constrained: usize,
     /// Pods of a race in a cluster full of pods that give way.
     pub preemptors: usize,
     /// Profiles of Berth, among which the pods are divided. Others serve all pods by one.
     pub profiles: usize,
+    /// Pods a second that are created where latency is measured; 0 is half of what the null scheduler bound in races.
+    pub rate: usize,
     /// Runs of each contestant in each workload.
     pub repeats: usize,
     /// Who takes part.
@@ -152,6 +79,7 @@ impl BenchOptions {
             constrained: 3000,
             preemptors: 500,
             profiles: 1,
+            rate: 0,
             repeats: 3,
             contestants: Contestant::ALL.to_vec(),
             workloads: Workload::ALL.into_iter().filter(|workload| *workload != Workload::Claims).collect(),
@@ -169,6 +97,7 @@ impl BenchOptions {
                 "--constrained" => options.constrained = number(&option, &value()?, 1)?,
                 "--preemptors" => options.preemptors = number(&option, &value()?, 1)?,
                 "--profiles" => options.profiles = number(&option, &value()?, 1)?,
+                "--rate" => options.rate = number(&option, &value()?, 0)?,
                 "--repeats" => options.repeats = number(&option, &value()?, 1)?,
                 "--bound" => options.bound = number(&option, &value()?, 0)?,
                 "--padding" => options.padding = number(&option, &value()?, 0)?,
@@ -192,7 +121,7 @@ impl BenchOptions {
 
     fn check(&self) -> Result<()> {
         let room = self.nodes * PODS_PER_NODE;
-        let bound = if self.runs_cold_start() { self.bound } else { 0 };
+        let bound = self.bound_first();
         if self.workloads.contains(&Workload::AntiAffinity) && self.constrained >= self.nodes {
             bail!(
                 "--constrained {}: pods that keep each other from their nodes need more than {} nodes",
@@ -200,12 +129,17 @@ impl BenchOptions {
                 self.nodes
             );
         }
-        let most = self.pods.max(self.constrained).max(bound + super::cold_start::BACKLOG);
+        let last = if self.runs_cold_start() { super::cold_start::BACKLOG } else { self.constrained };
+        let most = self.pods.max(self.constrained).max(bound + last);
         if most > room {
             bail!(
                 "--nodes {}: these take {room} pods, {most} were asked for; give more nodes or fewer pods",
                 self.nodes
             );
+        }
+        let ceiling = self.contestants.contains(&Contestant::Null) && self.workloads.contains(&Workload::Race);
+        if self.workloads.contains(&Workload::Latency) && self.rate == 0 && !ceiling {
+            bail!("--rate 0: half the ceiling is known where the null scheduler runs a race; add both, or give a rate");
         }
         let devices = self.nodes * super::claims::DEVICES_PER_NODE;
         if self.workloads.contains(&Workload::Claims) && self.pods >= devices {
@@ -239,11 +173,27 @@ impl BenchOptions {
             && self.cold_start_contestants().next().is_some()
     }
 
+    /// How many bound pods there are at most: at a cold start, or beside pods that fit nowhere.
+    fn bound_first(&self) -> usize {
+        let beside = self.workloads.contains(&Workload::Unschedulable);
+        let beside = if beside { self.nodes * unschedulable::PLACED_PER_NODE } else { 0 };
+        let cold = if self.runs_cold_start() { self.bound } else { 0 };
+        beside.max(cold)
+    }
+
     /// How many pods a run of `workload` places.
     pub(super) fn pods_of(&self, workload: Workload) -> usize {
         match workload {
             Workload::Race | Workload::Backlog | Workload::Claims => self.pods,
-            Workload::Spread | Workload::AntiAffinity | Workload::Affinity | Workload::Extender => self.constrained,
+            Workload::Labels
+            | Workload::Spread
+            | Workload::AntiAffinity
+            | Workload::Affinity
+            | Workload::Volumes
+            | Workload::Extender
+            | Workload::Churn
+            | Workload::Latency
+            | Workload::Unschedulable => self.constrained,
             Workload::Preemption => self.preemptors,
             Workload::Faults => super::faults::PODS_EACH,
             Workload::ColdStart => super::cold_start::BACKLOG,
@@ -255,12 +205,13 @@ impl BenchOptions {
         let contestants: Vec<_> = self.contestants.iter().map(|contestant| contestant.key()).collect();
         let workloads: Vec<_> = self.workloads.iter().map(|workload| workload.key()).collect();
         format!(
-            "make bench-e2e ARGS=\"--nodes {} --pods {} --constrained {} --preemptors {} --profiles {} --repeats {} --contestants {} --workloads {} --bound {} --padding {} --seed {}\"",
+            "make bench-e2e ARGS=\"--nodes {} --pods {} --constrained {} --preemptors {} --profiles {} --rate {} --repeats {} --contestants {} --workloads {} --bound {} --padding {} --seed {}\"",
             self.nodes,
             self.pods,
             self.constrained,
             self.preemptors,
             self.profiles,
+            self.rate,
             self.repeats,
             contestants.join(","),
             workloads.join(","),
@@ -300,7 +251,7 @@ mod tests {
     #[test]
     fn the_command_line_that_a_report_shows_gives_the_same_options() {
         let options = parse(
-            "--nodes 200 --pods 300 --constrained 100 --preemptors 50 --profiles 8 --contestants null,berth --bound 0 --padding 90 --seed 7",
+            "--nodes 200 --pods 300 --constrained 100 --preemptors 50 --profiles 8 --rate 40 --contestants null,berth --bound 0 --padding 90 --seed 7",
         )
         .unwrap();
         assert_eq!(options.contestants, [Contestant::Berth, Contestant::Null]);
@@ -320,6 +271,8 @@ mod tests {
             ("--fast", "unknown argument --fast"),
             ("--nodes 10 --pods 20 --constrained 10", "need more than 10 nodes"),
             ("--nodes 10 --pods 2000 --constrained 9 --bound 0", "take 1100 pods, 2000 were asked for"),
+            ("--nodes 20 --pods 9 --workloads unschedulable", "take 2200 pods, 3080 were asked for"),
+            ("--workloads latency", "half the ceiling is known where the null scheduler runs a race"),
             ("--nodes 10 --pods 100 --constrained 9 --workloads claims", "have 100 devices"),
         ] {
             let error = parse(line).unwrap_err().to_string();

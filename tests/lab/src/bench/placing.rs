@@ -8,11 +8,11 @@ use anyhow::{Context, Result, bail};
 use super::Bench;
 use super::cluster::PODS;
 use super::contestant::{Contestant, Running};
-use super::figures::Figures;
-use super::options::Workload;
+use super::figures::{Figures, Latency};
 use super::pods::{pod_name, probe_prefix, waiting};
 use super::progress::progress;
 use super::watcher::Binds;
+use super::workload::Workload;
 use crate::parallel::for_each;
 
 /// Creations in flight at a time.
@@ -32,31 +32,50 @@ struct Before {
 impl Bench {
     /// Pods are created while the contestant is running: it has proved so by binding one.
     pub(super) fn race(&self, workload: Workload, contestant: Contestant, prefix: &str) -> Result<Figures> {
+        self.with_started(workload, contestant, prefix, |running| {
+            let began = Instant::now();
+            let pods = self.options.pods_of(workload);
+            let binds = self.beside(workload, contestant, || {
+                self.create(workload, contestant, prefix, pods)?;
+                self.wait_for_binds(running, pods)
+            })?;
+            Ok((binds, began, None))
+        })
+    }
+
+    /// Starts a contestant, has it prove that it binds, and reads the figures off of what `run` says: the binds, when
+    /// the creation of the pods began, and how long each waited.
+    pub(super) fn with_started(
+        &self,
+        workload: Workload,
+        contestant: Contestant,
+        prefix: &str,
+        run: impl FnOnce(&mut Running) -> Result<(Binds, Instant, Option<Latency>)>,
+    ) -> Result<Figures> {
         let mut running = self.cluster.start_contestant(contestant, workload)?;
-        let outcome = self.race_with(workload, contestant, &mut running, prefix);
+        let outcome = self.proved(workload, contestant, &mut running, prefix).and_then(|before| {
+            let (binds, began, latency) = run(&mut running)?;
+            let rate = binds.count as f64 / seconds(began, binds.last);
+            Ok(Figures { latency, ..self.figures(&running, prefix, &binds, began, &before, rate)? })
+        });
         outcome.map_err(|error| running.process.explain(&error))
     }
 
-    fn race_with(
+    /// Has a contestant bind one pod, and says what was used until then.
+    fn proved(
         &self,
         workload: Workload,
         contestant: Contestant,
         running: &mut Running,
         prefix: &str,
-    ) -> Result<Figures> {
+    ) -> Result<Before> {
         let probe = probe_prefix(prefix);
         self.watcher.follow(&probe);
         self.create(workload, contestant, &probe, 1)?;
         self.wait_for_binds(running, 1)?;
         self.calm()?;
         self.watcher.follow(prefix);
-        let before = Before { contestant: running.process.cpu_seconds()?, server: self.server_cpu_seconds()? };
-        let began = Instant::now();
-        let pods = self.options.pods_of(workload);
-        self.create(workload, contestant, prefix, pods)?;
-        let binds = self.wait_for_binds(running, pods)?;
-        let rate = pods as f64 / seconds(began, binds.last);
-        self.figures(running, prefix, &binds, began, &before, rate)
+        Ok(Before { contestant: running.process.cpu_seconds()?, server: self.server_cpu_seconds()? })
     }
 
     /// All pods are there before the contestant starts.
@@ -76,11 +95,24 @@ impl Bench {
     }
 
     pub(super) fn create(&self, workload: Workload, contestant: Contestant, prefix: &str, count: usize) -> Result<()> {
+        self.create_when(workload, contestant, prefix, count, |_| Ok(()))
+    }
+
+    /// Creates the pods of a run, each after `wait` has returned for its number.
+    pub(super) fn create_when(
+        &self,
+        workload: Workload,
+        contestant: Contestant,
+        prefix: &str,
+        count: usize,
+        wait: impl Fn(usize) -> Result<()> + Sync,
+    ) -> Result<()> {
         let path = format!("/api/v1/namespaces/{PODS}/pods");
         for_each(count, CREATORS, |index| {
             if self.options.stop.is_raised() {
                 bail!("interrupted");
             }
+            wait(index)?;
             let pod = waiting(&pod_name(prefix, index), &self.cluster.server_of(contestant, index), workload);
             self.cluster.plane.api.post(&path, &pod).map(drop)
         })
@@ -135,6 +167,7 @@ impl Bench {
             rss,
             events: events as f64 * 100.0 / pods,
             victims: None,
+            latency: None,
         })
     }
 

@@ -3,11 +3,14 @@
 use serde_json::{Value, json};
 
 use super::cluster::{BOUND, PODS, node_name};
-use super::options::Workload;
+use super::workload::Workload;
 
 const HOSTNAME: &str = "kubernetes.io/hostname";
 const ZONE: &str = "topology.kubernetes.io/zone";
 const IMAGE: &str = "registry.k8s.io/pause:3.10";
+/// The labels that the pods of a StatefulSet have of their own.
+const POD_NAME: &str = "statefulset.kubernetes.io/pod-name";
+const POD_INDEX: &str = "apps.kubernetes.io/pod-index";
 /// What a pod with a claim calls it.
 const DEVICE: &str = "device";
 
@@ -33,7 +36,21 @@ pub(super) fn waiting(name: &str, scheduler_name: &str, workload: Workload) -> V
     let terms = |key: &str| json!([{"labelSelector": alike, "topologyKey": key}]);
     let spec = &mut pod["spec"];
     match workload {
-        Workload::Race | Workload::Backlog | Workload::Extender | Workload::Faults | Workload::ColdStart => {}
+        Workload::Race
+        | Workload::Backlog
+        | Workload::Extender
+        | Workload::Churn
+        | Workload::Latency
+        | Workload::Faults
+        | Workload::Unschedulable
+        | Workload::ColdStart => {}
+        Workload::Labels => {
+            let index = name.rsplit('-').next().unwrap_or_default();
+            pod["metadata"]["labels"] = json!({"app": "bench", POD_NAME: name, POD_INDEX: index});
+        }
+        Workload::Volumes => {
+            spec["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": name}}]);
+        }
         Workload::Preemption => {
             spec["priorityClassName"] = json!(HIGH);
             spec["containers"] = json!([container(FILLER_CPU)]);
@@ -56,6 +73,16 @@ pub(super) fn waiting(name: &str, scheduler_name: &str, workload: Workload) -> V
         }
     }
     pod
+}
+
+/// A pod of high priority that asks for more than any node has.
+pub(super) fn too_big(name: &str, scheduler_name: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": PODS, "labels": {"app": "too-big"}},
+        "spec": {"schedulerName": scheduler_name, "priorityClassName": HIGH, "containers": [container(NOWHERE_CPU)]},
+    })
 }
 
 /// The `index`-th pod that is bound already, spread evenly over `nodes`. Its name and labels are
@@ -84,6 +111,9 @@ pub(super) const LOW: &str = "bench-low";
 
 /// What a filler and a pod that takes its room ask for: four fill a node.
 const FILLER_CPU: &str = "4";
+
+/// More than a node has.
+const NOWHERE_CPU: &str = "17";
 
 /// Pods of low priority that a node is full with.
 pub(super) const FILLERS_PER_NODE: usize = 4;

@@ -7,11 +7,9 @@ use super::Bench;
 use super::cluster::PODS;
 use super::contestant::Contestant;
 use super::figures::Figures;
-use super::options::Workload;
 use super::pods::{FILLERS_PER_NODE, HIGH, LOW, filler};
-use crate::parallel::for_each;
+use super::workload::Workload;
 
-const CREATORS: usize = 64;
 const PRIORITY_CLASSES: &str = "/apis/scheduling.k8s.io/v1/priorityclasses";
 
 impl Bench {
@@ -19,19 +17,13 @@ impl Bench {
     pub(super) fn preemption(&self, contestant: Contestant, prefix: &str) -> Result<Figures> {
         self.make_priority_classes()?;
         let fillers = self.options.nodes * FILLERS_PER_NODE;
-        let path = format!("/api/v1/namespaces/{PODS}/pods");
-        for_each(fillers, CREATORS, |index| {
-            if self.options.stop.is_raised() {
-                bail!("interrupted");
-            }
-            self.cluster.plane.api.post(&path, &filler(index)).map(drop)
-        })?;
+        self.make(&format!("/api/v1/namespaces/{PODS}/pods"), fillers, filler)?;
         self.calm()?;
         let figures = self.race(Workload::Preemption, contestant, prefix)?;
         Ok(Figures { victims: Some(fillers - self.count_fillers()?), ..figures })
     }
 
-    fn make_priority_classes(&self) -> Result<()> {
+    pub(super) fn make_priority_classes(&self) -> Result<()> {
         for (name, value) in [(HIGH, 1000), (LOW, -10)] {
             let class: Value = json!({
                 "apiVersion": "scheduling.k8s.io/v1",

@@ -9,8 +9,9 @@ use super::contestant::Contestant;
 use super::faults::{FaultFigures, LASTS, PODS_EACH};
 use super::figures::{Figures, Record};
 use super::machine;
-use super::options::{BenchOptions, Workload};
+use super::options::BenchOptions;
 use super::stats::Summary;
+use super::workload::Workload;
 
 /// Percent of its events that a run must have for its figures to count.
 const LEAST_EVENTS: f64 = 99.0;
@@ -18,14 +19,17 @@ const LEAST_EVENTS: f64 = 99.0;
 type Read = fn(&Figures) -> f64;
 
 /// One column of a table.
+#[derive(Clone, Copy)]
 enum Column {
     /// Median, and least to most, with so many decimals.
     Figure(&'static str, Read, usize),
     /// This contestant's median over another's.
     Ratio(&'static str, Read, Contestant),
+    /// This contestant's median less another's, with so many decimals.
+    Beyond(&'static str, Read, Contestant, usize),
 }
 
-use Column::{Figure, Ratio};
+use Column::{Beyond, Figure, Ratio};
 
 const RACE: &[Column] = &[
     Figure("pods/s", |figures| figures.pods_per_second, 0),
@@ -43,6 +47,21 @@ const BACKLOG_MORE: &[Column] = &[
     Figure("start to first bind, s", |figures| figures.first_bind, 2),
     Figure("start to last bind, s", |figures| figures.last_bind, 2),
 ];
+
+const LATENCY: &[Column] = &[
+    Figure("until bound, p50, ms", |figures| figures.latency.map_or(0.0, |latency| latency.p50), 1),
+    Figure("p99, ms", p99, 1),
+    Beyond("p99 beyond null, ms", p99, Contestant::Null, 1),
+    Figure("CPU per pod, ms", |figures| figures.cpu_per_pod, 2),
+    Ratio("÷ kube-scheduler", |figures| figures.cpu_per_pod, Contestant::KubeScheduler),
+    Figure("pods/s", |figures| figures.pods_per_second, 0),
+    Figure("events after 5 s, %", |figures| figures.events, 1),
+    Figure("API server and etcd, CPU per pod, ms", |figures| figures.server_cpu_per_pod, 2),
+];
+
+fn p99(figures: &Figures) -> f64 {
+    figures.latency.map_or(0.0, |latency| latency.p99)
+}
 
 const PREEMPTION: &[Column] = &[
     Figure("until all bound, s", |figures| figures.last_bind, 2),
@@ -85,6 +104,8 @@ pub(super) fn markdown(
     }
     let title = format!("Race, {}, {} pods", Workload::Claims.name(), options.pods);
     section(&mut text, &title, records, Workload::Claims, &[RACE])?;
+    let title = format!("Pods at a steady rate, {} pods", options.constrained);
+    section(&mut text, &title, records, Workload::Latency, &[LATENCY])?;
     let title = format!("Preemption, {} pods on full nodes", options.preemptors);
     section(&mut text, &title, records, Workload::Preemption, &[PREEMPTION])?;
     let title = format!("Cold start with {} bound pods, {} waiting", options.bound, super::cold_start::BACKLOG);
@@ -150,10 +171,10 @@ fn section(
     if present.is_empty() {
         return Ok(());
     }
-    let columns = || columns.iter().copied().flatten();
+    let columns = || columns.iter().copied().flatten().copied();
     let titles: Vec<&str> = columns()
         .map(|column| match column {
-            Figure(title, ..) | Ratio(title, ..) => *title,
+            Figure(title, ..) | Ratio(title, ..) | Beyond(title, ..) => title,
         })
         .collect();
     writeln!(text, "### {title}\n")?;
@@ -161,15 +182,15 @@ fn section(
     writeln!(text, "|---|{}", "--:|".repeat(titles.len() + 1))?;
     for contestant in present {
         let count = runs(contestant).count();
+        let own = |read: Read| Summary::of(runs(contestant).map(read));
+        let other = |read: Read, against| Summary::of(runs(against).map(read)).filter(|_| against != contestant);
         let cells: Vec<String> = columns()
             .map(|column| match column {
-                Figure(_, read, digits) => {
-                    Summary::of(runs(contestant).map(read)).map(|summary| cell(&summary, count, *digits))
+                Figure(_, read, digits) => Some(cell(&own(read)?, count, digits)),
+                Ratio(_, read, against) => ratio(&own(read)?, &other(read, against)?),
+                Beyond(_, read, against, digits) => {
+                    Some(format!("{:.digits$}", own(read)?.median - other(read, against)?.median))
                 }
-                Ratio(_, read, against) => ratio(
-                    Summary::of(runs(contestant).map(read)),
-                    Summary::of(runs(*against).map(read)).filter(|_| *against != contestant),
-                ),
             })
             .map(|cell| cell.unwrap_or_else(|| "–".to_owned()))
             .collect();
@@ -188,13 +209,14 @@ fn cell(summary: &Summary, runs: usize, digits: usize) -> String {
 }
 
 /// Two decimals, three below a tenth.
-fn ratio(own: Option<Summary>, other: Option<Summary>) -> Option<String> {
-    let ratio = own?.median / other.filter(|other| other.median > 0.0)?.median;
+fn ratio(own: &Summary, other: &Summary) -> Option<String> {
+    let ratio = own.median / Some(other.median).filter(|median| *median > 0.0)?;
     Some(if ratio < 0.1 { format!("{ratio:.3}") } else { format!("{ratio:.2}") })
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::figures::Latency;
     use super::*;
 
     fn record(contestant: Contestant, pods_per_second: f64) -> Record {
@@ -208,8 +230,23 @@ mod tests {
             rss: 40.0,
             events: 100.0,
             victims: None,
+            latency: None,
         };
         Record { workload: Workload::Race, contestant, figures }
+    }
+
+    #[test]
+    fn what_lies_beyond_the_ceiling_is_a_difference() {
+        let waiting = |contestant, p99| {
+            let Record { workload, contestant, figures } = record(contestant, 100.0);
+            let latency = Some(Latency { p50: p99 / 2.0, p99 });
+            Record { workload, contestant, figures: Figures { latency, ..figures } }
+        };
+        let mut text = String::new();
+        let records = [waiting(Contestant::Berth, 30.0), waiting(Contestant::Null, 21.5)];
+        section(&mut text, "Latency", &records, Workload::Race, &[&LATENCY[..3]]).unwrap();
+        let rows: Vec<&str> = text.lines().skip(4).collect();
+        assert_eq!(rows, ["| Berth | 1 | 15.0 | 30.0 | 8.5 |", "| null scheduler | 1 | 10.8 | 21.5 | – |", ""]);
     }
 
     #[test]

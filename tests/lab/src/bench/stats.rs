@@ -23,6 +23,13 @@ impl Summary {
     }
 }
 
+/// The value below which this share of ascending values lies: the smallest that has at least so many at or below it.
+/// `None` when there are none.
+pub(super) fn percentile(ascending: &[f64], share: f64) -> Option<f64> {
+    let rank = (ascending.len() as f64 * share).ceil() as usize;
+    ascending.get(rank.max(1) - 1).copied()
+}
+
 /// A seeded source of orders: the same seed gives the same ones.
 #[derive(Debug)]
 pub(super) struct Shuffle(u64);
@@ -57,6 +64,14 @@ mod tests {
         assert_eq!(Summary::of([3.0, 1.0, 2.0]), Some(Summary { median: 2.0, min: 1.0, max: 3.0 }));
         assert_eq!(Summary::of([4.0, 1.0, 2.0, 8.0]), Some(Summary { median: 3.0, min: 1.0, max: 8.0 }));
         assert_eq!(Summary::of([]), None);
+    }
+
+    #[test]
+    fn a_percentile_is_one_of_the_values() {
+        let hundred: Vec<f64> = (1..=100).map(f64::from).collect();
+        assert_eq!([0.0, 0.5, 0.99, 1.0].map(|share| percentile(&hundred, share)), [1.0, 50.0, 99.0, 100.0].map(Some));
+        assert_eq!(percentile(&[7.0], 0.99), Some(7.0));
+        assert_eq!(percentile(&[], 0.99), None);
     }
 
     #[test]

@@ -73,6 +73,11 @@ impl BindWatcher {
         Some(Binds { count: followed.seen.len(), first: *first, last: *last })
     }
 
+    /// When each pod that has been seen was.
+    pub(super) fn stamps(&self) -> HashMap<String, Instant> {
+        self.shared.lock().seen.clone()
+    }
+
     /// How many have been seen so far.
     pub(super) fn count(&self) -> usize {
         self.shared.lock().seen.len()

@@ -1,0 +1,114 @@
+//! What comes and goes while the pods of a race are placed: upstream's SchedulingWithMixedChurn and Unschedulable
+//! (`scheduler_perf/misc/performance-config.yaml`).
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow, bail};
+use serde_json::{Value, json};
+
+use super::Bench;
+use super::cluster::PODS;
+use super::contestant::Contestant;
+use super::pods::too_big;
+use super::workload::Workload;
+use crate::nodes::NodeSpec;
+
+/// How often a node, a Service and a pod are made anew.
+const RECREATED_EVERY: Duration = Duration::from_secs(1);
+/// How often one more pod comes that fits nowhere.
+const COMES_EVERY: Duration = Duration::from_millis(200);
+const NAME: &str = "churn";
+/// How often the end of the race is looked for between two changes.
+const LOOK: Duration = Duration::from_millis(20);
+
+impl Bench {
+    /// Runs `race` with what the workload has happen beside it.
+    pub(super) fn beside<T>(
+        &self,
+        workload: Workload,
+        contestant: Contestant,
+        race: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        let over = AtomicBool::new(false);
+        // The null scheduler binds whatever is its own, so that nobody serves these pods beside it.
+        let served_by = match contestant {
+            Contestant::Null => "nobody",
+            _ => contestant.scheduler_name(),
+        };
+        thread::scope(|scope| {
+            let beside = scope.spawn(|| match workload {
+                Workload::Churn => self.recreate(served_by, &over),
+                Workload::Unschedulable => self.come_that_fit_nowhere(served_by, &over),
+                _ => Ok(()),
+            });
+            let outcome = race();
+            over.store(true, Ordering::Relaxed);
+            let beside = beside.join().map_err(|_| anyhow!("what goes on beside a race panicked"))?;
+            outcome.and_then(|placed| beside.map(|()| placed))
+        })
+    }
+
+    fn recreate(&self, served_by: &str, over: &AtomicBool) -> Result<()> {
+        let api = &self.cluster.plane.api;
+        let (nodes, pods, services) =
+            ("/api/v1/nodes".to_owned(), pods(), format!("/api/v1/namespaces/{PODS}/services"));
+        let gone = || {
+            let at_once = json!({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0});
+            [&nodes, &pods, &services].into_iter().try_for_each(|collection| {
+                let answer = api.request("DELETE", &format!("{collection}/{NAME}"), Some(&at_once))?;
+                match answer.status {
+                    404 => Ok(()),
+                    _ if answer.is_success() => Ok(()),
+                    status => bail!("DELETE {collection}/{NAME}: {status}: {}", answer.body["message"]),
+                }
+            })
+        };
+        every(RECREATED_EVERY, over, |_| {
+            gone()?;
+            self.cluster.plane.create_nodes(1, |_| NodeSpec::new(NAME, "zone-a", "4", "32Gi"))?;
+            api.post(&pods, &too_big(NAME, served_by))?;
+            api.post(&services, &service())?;
+            Ok(())
+        })?;
+        gone()
+    }
+
+    fn come_that_fit_nowhere(&self, served_by: &str, over: &AtomicBool) -> Result<()> {
+        every(COMES_EVERY, over, |turn| {
+            self.cluster.plane.api.post(&pods(), &too_big(&format!("big-{turn:06}"), served_by)).map(drop)
+        })
+    }
+}
+
+/// Calls `act` with 0, 1, … once in each interval until it is over. Turns that were missed come without a pause.
+fn every(interval: Duration, over: &AtomicBool, mut act: impl FnMut(u32) -> Result<()>) -> Result<()> {
+    let began = Instant::now();
+    for turn in 0.. {
+        while began.elapsed() < interval * turn {
+            if over.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            thread::sleep(LOOK);
+        }
+        if over.load(Ordering::Relaxed) {
+            break;
+        }
+        act(turn)?;
+    }
+    Ok(())
+}
+
+fn pods() -> String {
+    format!("/api/v1/namespaces/{PODS}/pods")
+}
+
+fn service() -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": NAME, "namespace": PODS},
+        "spec": {"selector": {"app": NAME}, "ports": [{"port": 80}]},
+    })
+}

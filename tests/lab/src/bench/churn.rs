@@ -43,8 +43,11 @@ impl Bench {
                 Workload::Unschedulable => self.come_that_fit_nowhere(served_by, &over),
                 _ => Ok(()),
             });
-            let outcome = race();
-            over.store(true, Ordering::Relaxed);
+            let outcome = {
+                // Also where the race panics: the scope waits for the other thread.
+                let _over = Raises(&over);
+                race()
+            };
             let beside = beside.join().map_err(|_| anyhow!("what goes on beside a race panicked"))?;
             outcome.and_then(|placed| beside.map(|()| placed))
         })
@@ -65,20 +68,30 @@ impl Bench {
                 }
             })
         };
-        every(RECREATED_EVERY, over, |_| {
+        let recreated = every(RECREATED_EVERY, over, |_| {
             gone()?;
             self.cluster.plane.create_nodes(1, |_| NodeSpec::new(NAME, "zone-a", "4", "32Gi"))?;
             api.post(&pods, &too_big(NAME, served_by))?;
             api.post(&services, &service())?;
             Ok(())
-        })?;
-        gone()
+        });
+        // Whatever came of it: they must not be there in the next run.
+        gone().and(recreated)
     }
 
     fn come_that_fit_nowhere(&self, served_by: &str, over: &AtomicBool) -> Result<()> {
         every(COMES_EVERY, over, |turn| {
             self.cluster.plane.api.post(&pods(), &too_big(&format!("big-{turn:06}"), served_by)).map(drop)
         })
+    }
+}
+
+/// Raises a flag when it is dropped.
+struct Raises<'a>(&'a AtomicBool);
+
+impl Drop for Raises<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 

@@ -18,6 +18,10 @@ pub(super) struct Figures {
     pub(super) cpu_per_pod: f64,
     /// Milliseconds per pod of kube-apiserver and etcd together, the creation of the pods included in a race only.
     pub(super) server_cpu_per_pod: f64,
+    /// Milliseconds per pod of the extender, where one is asked.
+    pub(super) extender_cpu_per_pod: f64,
+    /// Pods per second had the extender taken no processor time, on a machine whose cores are all busy.
+    pub(super) without_extender: f64,
     /// The contestant's highest resident set in MiB.
     pub(super) rss: f64,
     /// Percent of the pods that had their `Scheduled` event five seconds after the last bind.
@@ -31,6 +35,8 @@ pub(super) struct Figures {
 /// Milliseconds from the moment when a pod is to be created until it is seen bound.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Latency {
+    /// Pods a second.
+    pub(super) rate: f64,
     pub(super) p50: f64,
     pub(super) p99: f64,
 }
@@ -39,7 +45,10 @@ impl Figures {
     /// One line for the progress of the benchmark.
     pub(super) fn line(&self) -> String {
         let victims = self.victims.map(|victims| format!(", {victims} victims")).unwrap_or_default();
-        let waits = self.latency.map(|Latency { p50, p99 }| format!(", waits p50 {p50:.1} ms, p99 {p99:.1} ms"));
+        let waits = self.latency.map(|latency| {
+            let Latency { rate, p50, p99 } = latency;
+            format!(", at {rate:.0} pods/s waits p50 {p50:.1} ms, p99 {p99:.1} ms")
+        });
         let waits = waits.unwrap_or_default();
         format!(
             "{:.0} pods/s, first bind after {:.2} s, last after {:.2} s, {:.2} ms CPU per pod (API server and etcd {:.2}), \

@@ -22,7 +22,8 @@ pub const USAGE: &str = "usage: berth-bench-e2e [OPTION VALUE]...
   --contestants L   of berth,kube-scheduler,null (default all)
   --workloads L     of race,backlog,labels,spread,anti-affinity,affinity,volumes,extender,claims,churn,latency,
                     preemption,faults,unschedulable,cold-start
-                    (default all but claims, which has a size of its own: --nodes 500 --pods 2500)
+                    (default all but claims, which has a size of its own: --nodes 500 --pods 2500; without latency where
+                    nothing says its rate)
   --bound N         pods already bound at a cold start (default 150000; 0 leaves it out)
   --padding N       bytes of environment that each of them has beside its 1.7 KB (default 0)
   --seed N          decides in which order the contestants take turns (default 1)
@@ -89,6 +90,7 @@ impl BenchOptions {
             out: None,
             stop,
         };
+        let mut names_workloads = false;
         while let Some(option) = args.next() {
             let mut value = || args.next().with_context(|| format!("{option} needs a value\n{USAGE}"));
             match option.as_str() {
@@ -109,11 +111,15 @@ impl BenchOptions {
                 "--workloads" => {
                     let known = Workload::ALL.map(|workload| (workload.key(), workload));
                     options.workloads = choices(&option, &value()?, &known)?;
+                    names_workloads = true;
                 }
                 "--out" => options.out = Some(PathBuf::from(value()?)),
                 "--berth" => options.binary = PathBuf::from(value()?),
                 _ => bail!("unknown argument {option}\n{USAGE}"),
             }
+        }
+        if !names_workloads && !options.has_rate() {
+            options.workloads.retain(|workload| *workload != Workload::Latency);
         }
         options.check()?;
         Ok(options)
@@ -137,8 +143,7 @@ impl BenchOptions {
                 self.nodes
             );
         }
-        let ceiling = self.contestants.contains(&Contestant::Null) && self.workloads.contains(&Workload::Race);
-        if self.workloads.contains(&Workload::Latency) && self.rate == 0 && !ceiling {
+        if self.workloads.contains(&Workload::Latency) && !self.has_rate() {
             bail!("--rate 0: half the ceiling is known where the null scheduler runs a race; add both, or give a rate");
         }
         let devices = self.nodes * super::claims::DEVICES_PER_NODE;
@@ -171,6 +176,12 @@ impl BenchOptions {
         self.bound > 0
             && self.workloads.contains(&Workload::ColdStart)
             && self.cold_start_contestants().next().is_some()
+    }
+
+    /// Whether it is known at which rate pods come where latency is measured.
+    fn has_rate(&self) -> bool {
+        let ceiling = self.contestants.contains(&Contestant::Null) && self.workloads.contains(&Workload::Race);
+        self.rate > 0 || ceiling
     }
 
     /// How many bound pods there are at most: at a cold start, or beside pods that fit nowhere.
@@ -255,7 +266,9 @@ mod tests {
         )
         .unwrap();
         assert_eq!(options.contestants, [Contestant::Berth, Contestant::Null]);
-        assert!(!options.runs_cold_start());
+        assert!(!options.runs_cold_start() && options.workloads.contains(&Workload::Latency));
+        let of_berth = parse("--contestants berth").unwrap();
+        assert!(!of_berth.workloads.contains(&Workload::Latency), "half of what?");
         let line = options.command_line();
         let args = line.trim_start_matches("make bench-e2e ARGS=\"").trim_end_matches('"');
         assert_eq!(parse(args).unwrap().command_line(), line);

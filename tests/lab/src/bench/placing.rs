@@ -1,6 +1,7 @@
 //! Race and backlog: how fast pods are bound, and at what price.
 
 use std::collections::HashSet;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -27,6 +28,7 @@ const POLL: Duration = Duration::from_millis(50);
 struct Before {
     contestant: f64,
     server: f64,
+    extender: f64,
 }
 
 impl Bench {
@@ -75,7 +77,8 @@ impl Bench {
         self.wait_for_binds(running, 1)?;
         self.calm()?;
         self.watcher.follow(prefix);
-        Ok(Before { contestant: running.process.cpu_seconds()?, server: self.server_cpu_seconds()? })
+        let (contestant, server) = (running.process.cpu_seconds()?, self.server_cpu_seconds()?);
+        Ok(Before { contestant, server, extender: self.extender_cpu_seconds()? })
     }
 
     /// All pods are there before the contestant starts.
@@ -88,7 +91,7 @@ impl Bench {
         let mut running = self.cluster.start_contestant(contestant, workload)?;
         let outcome = self.wait_for_binds(&mut running, pods).and_then(|binds| {
             let rate = pods as f64 / seconds(binds.first, binds.last);
-            let before = Before { contestant: 0.0, server };
+            let before = Before { contestant: 0.0, server, extender: self.extender_cpu_seconds()? };
             self.figures(&running, prefix, &binds, running.started, &before, rate)
         });
         outcome.map_err(|error| running.process.explain(&error))
@@ -154,9 +157,11 @@ impl Bench {
         self.pause(EVENTS_LIMIT.saturating_sub(binds.last.elapsed()))?;
         let cpu = running.process.cpu_seconds()? - before.contestant;
         let server = self.server_cpu_seconds()? - before.server;
+        let extender = self.extender_cpu_seconds()? - before.extender;
+        let cores = thread::available_parallelism()?.get() as f64;
+        let pods = binds.count as f64;
         let rss = running.process.rss_peak_kib()? as f64 / 1024.0;
         let events = self.count_events(prefix)?;
-        let pods = binds.count as f64;
         Ok(Figures {
             pods_per_second,
             first_bind: seconds(began, binds.first),
@@ -164,11 +169,18 @@ impl Bench {
             cpu,
             cpu_per_pod: cpu * 1000.0 / pods,
             server_cpu_per_pod: server * 1000.0 / pods,
+            extender_cpu_per_pod: extender * 1000.0 / pods,
+            without_extender: pods / (pods / pods_per_second - extender / cores).max(1e-3),
             rss,
             events: events as f64 * 100.0 / pods,
             victims: None,
             latency: None,
         })
+    }
+
+    /// Processor time of the extender so far; none where there is none.
+    fn extender_cpu_seconds(&self) -> Result<f64> {
+        self.cluster.extender.as_ref().map_or(Ok(0.0), |extender| extender.process.cpu_seconds())
     }
 
     /// How many of the run's pods have a `Scheduled` event. Only the contestant binds them, so it is the contestant's.

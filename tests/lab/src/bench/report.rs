@@ -49,6 +49,7 @@ const BACKLOG_MORE: &[Column] = &[
 ];
 
 const LATENCY: &[Column] = &[
+    Figure("created a second", |figures| figures.latency.map_or(0.0, |latency| latency.rate), 0),
     Figure("until bound, p50, ms", |figures| figures.latency.map_or(0.0, |latency| latency.p50), 1),
     Figure("p99, ms", p99, 1),
     Beyond("p99 beyond null, ms", p99, Contestant::Null, 1),
@@ -62,6 +63,12 @@ const LATENCY: &[Column] = &[
 fn p99(figures: &Figures) -> f64 {
     figures.latency.map_or(0.0, |latency| latency.p99)
 }
+
+const EXTENDER_MORE: &[Column] = &[
+    Figure("the extender, CPU per pod, ms", |figures| figures.extender_cpu_per_pod, 2),
+    Figure("pods/s without the extender's CPU", |figures| figures.without_extender, 0),
+    Ratio("÷ null", |figures| figures.without_extender, Contestant::Null),
+];
 
 const PREEMPTION: &[Column] = &[
     Figure("until all bound, s", |figures| figures.last_bind, 2),
@@ -100,7 +107,8 @@ pub(super) fn markdown(
     section(&mut text, &title, records, Workload::Backlog, &[RACE, BACKLOG_MORE])?;
     for workload in Workload::CONSTRAINED {
         let title = format!("Race, {}, {} pods", workload.name(), options.constrained);
-        section(&mut text, &title, records, workload, &[RACE])?;
+        let columns: &[&[Column]] = if workload.asks() { &[RACE, EXTENDER_MORE] } else { &[RACE] };
+        section(&mut text, &title, records, workload, columns)?;
     }
     let title = format!("Race, {}, {} pods", Workload::Claims.name(), options.pods);
     section(&mut text, &title, records, Workload::Claims, &[RACE])?;
@@ -227,6 +235,8 @@ mod tests {
             cpu: 1.0,
             cpu_per_pod: 0.125,
             server_cpu_per_pod: 1.5,
+            extender_cpu_per_pod: 0.0,
+            without_extender: pods_per_second,
             rss: 40.0,
             events: 100.0,
             victims: None,
@@ -239,14 +249,17 @@ mod tests {
     fn what_lies_beyond_the_ceiling_is_a_difference() {
         let waiting = |contestant, p99| {
             let Record { workload, contestant, figures } = record(contestant, 100.0);
-            let latency = Some(Latency { p50: p99 / 2.0, p99 });
+            let latency = Some(Latency { rate: 50.0, p50: p99 / 2.0, p99 });
             Record { workload, contestant, figures: Figures { latency, ..figures } }
         };
         let mut text = String::new();
         let records = [waiting(Contestant::Berth, 30.0), waiting(Contestant::Null, 21.5)];
-        section(&mut text, "Latency", &records, Workload::Race, &[&LATENCY[..3]]).unwrap();
+        section(&mut text, "Latency", &records, Workload::Race, &[&LATENCY[..4]]).unwrap();
         let rows: Vec<&str> = text.lines().skip(4).collect();
-        assert_eq!(rows, ["| Berth | 1 | 15.0 | 30.0 | 8.5 |", "| null scheduler | 1 | 10.8 | 21.5 | – |", ""]);
+        assert_eq!(
+            rows,
+            ["| Berth | 1 | 50 | 15.0 | 30.0 | 8.5 |", "| null scheduler | 1 | 50 | 10.8 | 21.5 | – |", ""]
+        );
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! A race of pods that have a volume of a CSI driver each, bound to its claim before: upstream's SchedulingCSIPVs.
+//! A race of pods that have a volume of a CSI driver each, bound to its claim before: upstream's SchedulingCSIPVs, without limits of
+//! volumes on the nodes.
 
 use anyhow::Result;
 use serde_json::{Value, json};

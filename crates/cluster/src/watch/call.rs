@@ -106,25 +106,23 @@ fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// The request for a watch from `version`; with `initial`, of everything there is first.
-/// The call ends after so many `seconds`.
-pub(super) fn watch_request<W: Watched>(version: &str, initial: bool, seconds: u32) -> WatchCall {
+/// The request for a watch from `version`. The call ends after so many `seconds`.
+pub(super) fn watch_request<W: Watched>(version: &str, seconds: u32) -> WatchCall {
     let params = WatchParams {
         field_selector: W::FIELDS.map(ToOwned::to_owned),
         timeout: Some(seconds),
-        send_initial_events: initial,
         ..WatchParams::default()
     };
     WatchCall { plural: W::PLURAL, request: Request::new(W::PATH).watch(&params, version), verb: "watch" }
 }
 
-/// The request for a list, or a page of it: of what was there at the resourceVersion `at`, or a consistent read of what is there.
-pub(super) fn list_request<W: Watched>(limit: Option<u32>, token: &str, at: Option<&str>) -> WatchCall {
+/// The request for a page of a list: of what was there at the resourceVersion `at`, or a consistent read of what is there.
+pub(super) fn list_request<W: Watched>(limit: u32, token: &str, at: Option<&str>) -> WatchCall {
     // A token stands for a version.
     let at = at.filter(|_| token.is_empty());
     let params = ListParams {
         field_selector: W::FIELDS.map(ToOwned::to_owned),
-        limit,
+        limit: Some(limit),
         continue_token: (!token.is_empty()).then(|| token.to_owned()),
         version_match: at.map(|_| VersionMatch::Exact),
         resource_version: at.map(ToOwned::to_owned),

@@ -39,13 +39,8 @@ impl<K: Tracked> Feed<K> {
                     seen.insert(K::identity_of(&bad.key));
                 }
             }
-            WatchEvent::Delete(key) => {
-                let identity = K::identity_of(key);
-                if let Some(seen) = &mut self.seen {
-                    seen.remove(&identity);
-                }
-                self.known.remove(&identity);
-            }
+            // Not during a whole read, which shows what there is.
+            WatchEvent::Delete(key) => drop(self.known.remove(&K::identity_of(key))),
             WatchEvent::Synced => return self.unseen(),
         }
         Vec::new()

@@ -9,7 +9,6 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::cell::OnceCell;
-use std::collections::HashMap;
 
 /// An object as it was read, good or bad.
 #[derive(Debug)]
@@ -30,11 +29,7 @@ pub enum Frame<T> {
     /// `DELETED`, with the version at which the object was deleted.
     Deleted(ReadObject<()>),
     /// The version up to which everything was sent.
-    Bookmark {
-        resource_version: String,
-        /// Whether this ends the initial events.
-        initial_end: bool,
-    },
+    Bookmark { resource_version: String },
     /// The server ends the watch; `code` is the HTTP status it would have answered with.
     Error { code: u16, message: String },
     /// It is no event at all.
@@ -53,7 +48,6 @@ struct Envelope<'a, O> {
 #[serde(default, rename_all = "camelCase")]
 struct BookmarkMeta {
     resource_version: String,
-    annotations: HashMap<String, String>,
 }
 
 #[derive(Deserialize)]
@@ -143,7 +137,7 @@ fn is_object(kind: &str) -> bool {
 
 /// An event that is not about an object.
 enum Control {
-    Bookmark { resource_version: String, initial_end: bool },
+    Bookmark { resource_version: String },
     Error { code: u16, message: String },
     Unreadable(FieldError),
 }
@@ -151,7 +145,7 @@ enum Control {
 impl<T> From<Control> for Frame<T> {
     fn from(control: Control) -> Self {
         match control {
-            Control::Bookmark { resource_version, initial_end } => Self::Bookmark { resource_version, initial_end },
+            Control::Bookmark { resource_version } => Self::Bookmark { resource_version },
             Control::Error { code, message } => Self::Error { code, message },
             Control::Unreadable(error) => Self::Unreadable(error),
         }
@@ -162,10 +156,7 @@ fn control(kind: &str, object: Encoded<'_>, of: Type) -> Control {
     let unreadable = |message: String| Control::Unreadable(FieldError { field: "type".to_owned(), message });
     match kind {
         "BOOKMARK" => match object.read::<Bookmark>(of) {
-            Ok(Bookmark { metadata }) => Control::Bookmark {
-                initial_end: metadata.annotations.get("k8s.io/initial-events-end").is_some_and(|v| v == "true"),
-                resource_version: metadata.resource_version,
-            },
+            Ok(Bookmark { metadata }) => Control::Bookmark { resource_version: metadata.resource_version },
             Err(error) => unreadable(format!("unreadable bookmark: {error}")),
         },
         "ERROR" => {

@@ -64,7 +64,7 @@ pub async fn list<W: Watched>(client: &Client, options: ListOptions<'_>) -> Resu
         let mut listed = Listed::default();
         let take = |item: Encoded<'_>| listed.take(W::item(&mut decoder, item));
         // Whoever reads once reads in JSON, in which each field has its name.
-        let form = Form { limit: Some(PAGE), at: options.at, encoding: Encoding::Json, silence };
+        let form = Form { limit: PAGE, at: options.at, encoding: Encoding::Json, silence };
         match pages::<W>(client, form, take).await {
             Ok(_) => return Ok(listed),
             Err(CallError::Gone) if beginnings < most => {}
@@ -76,7 +76,7 @@ pub async fn list<W: Watched>(client: &Client, options: ListOptions<'_>) -> Resu
 /// The resourceVersion at which the cluster is now, as a list of one node has it: for several kinds to be read at it.
 pub async fn present_version(client: &Client) -> Result<String, CallError> {
     let silence = WatchOptions::default().list_silence;
-    let call = list_request::<Nodes>(Some(1), "", None).accepting(Encoding::Json);
+    let call = list_request::<Nodes>(1, "", None).accepting(Encoding::Json);
     let mut answer = call.open(client.clone(), silence).await?;
     let mut splitter = Splitter::new(answer.encoding());
     while answer.bytes(silence, |bytes| splitter.push(bytes, &mut |_| {})).await? {}
@@ -86,8 +86,8 @@ pub async fn present_version(client: &Client) -> Result<String, CallError> {
 /// How a kind is read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Form<'a> {
-    /// Objects in a page; all in one list without it.
-    pub(super) limit: Option<u32>,
+    /// Objects in a page.
+    pub(super) limit: u32,
     /// See [`ListOptions::at`].
     pub(super) at: Option<&'a str>,
     /// The encoding that is asked for.
@@ -96,7 +96,7 @@ pub(super) struct Form<'a> {
     pub(super) silence: Duration,
 }
 
-/// Reads all pages, or the one list, and gives each item to `each`. Returns the resourceVersion of the list.
+/// Reads all pages, and gives each item to `each`. Returns the resourceVersion of the list.
 ///
 /// A page says first where the next begins: that is asked for at once, so that the API server makes a page while the one before is read.
 pub(super) async fn pages<W: Watched>(

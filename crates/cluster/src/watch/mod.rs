@@ -4,8 +4,7 @@
 //!  Begin → Item… → Synced → (Apply | Delete)… → [410 or too many failures] → Begin → …
 //! ```
 //!
-//! - Every read is consistent: none names a resourceVersion that may be old. The forms are a streaming list at an empty
-//!   resourceVersion, one LIST, or large pages; a form that the server refuses or that stays silent gives way to the next.
+//! - Every whole read is consistent: it is a LIST in large pages that names no resourceVersion, which may be old.
 //! - The watch goes on from the last resourceVersion seen, bookmarks included, whatever cut it.
 //! - A bad object is named, counted and skipped. It is never a reason to read again.
 //! - A kind that a cluster may do without is empty where it is not served or forbidden, and asked for again now and then.
@@ -39,7 +38,7 @@ pub use drift::{Comparison, Drift, Look, Patience, Suspect, Unsettled};
 pub use feed::Feed;
 pub use kinds::{KINDS, Kind, KindVisitor, Tracked, Watched, visit_kinds};
 pub use list::{ListOptions, Listed, list, present_version};
-pub use options::{InitialRead, WatchOptions};
+pub use options::WatchOptions;
 pub use run::run;
 pub use shown::{Shown, Uid};
 pub use stats::{WatchErrors, WatchStats};
@@ -81,8 +80,7 @@ pub enum WatchEvent<T> {
     Begin,
     /// An object of the whole read.
     Item(T),
-    /// The whole read is complete and consistent: what was known before and not seen since `Begin` (as `Item`, `Apply` or
-    /// `Bad`) is deleted.
+    /// The whole read is complete and consistent: what was known before and not seen since `Begin` (as `Item` or `Bad`) is deleted.
     Synced,
     /// An object is new or has changed.
     Apply(T),

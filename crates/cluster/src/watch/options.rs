@@ -8,52 +8,19 @@ const CALL: (Duration, Duration) = (Duration::from_mins(5), Duration::from_mins(
 /// backup may never have heard of that version.
 pub(super) const RESUME_ATTEMPTS: u32 = 5;
 
-/// The form of a whole read. All forms are consistent reads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum InitialRead {
-    /// A watch that first sends everything there is (`sendInitialEvents`, empty resourceVersion).
-    StreamingList,
-    /// One LIST without resourceVersion and limit.
-    SingleList,
-    /// LISTs of many objects each, without resourceVersion: the first is a consistent read, the others are of its version.
-    Pages,
-}
-
-impl InitialRead {
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::StreamingList => "StreamingList",
-            Self::SingleList => "SingleList",
-            Self::Pages => "Pages",
-        }
-    }
-
-    /// What to try when the server refuses this one; pages are the last resort.
-    pub(super) const fn next(self) -> Self {
-        match self {
-            Self::StreamingList => Self::SingleList,
-            Self::SingleList | Self::Pages => Self::Pages,
-        }
-    }
-}
-
 /// The default suits any cluster.
 #[derive(Debug, Clone)]
 pub struct WatchOptions {
-    /// The form of the whole read that is tried first. Pages, of which each is made while the one before is read: during one LIST of
-    /// 150,000 pods we had nothing to do for the first two of six seconds.
-    pub initial: InitialRead,
     /// The encoding that is asked for. Protobuf is left for JSON where it will not do; a server without it answers in JSON.
     pub encoding: Encoding,
-    /// Objects in one page of [`InitialRead::Pages`].
+    /// Objects in one page of a whole read. Each page is made while the one before is read: during one LIST of 150,000 pods we had
+    /// nothing to do for the first two of six seconds.
     pub page_size: u32,
     /// Silence after which a watch counts as dead. The API server sends bookmarks about every minute.
     pub silence: Duration,
     /// Silence after which a watch that goes on counts as not opened: the API server answers at once, whether there is something to
     /// send or not. One lost answer must not leave us blind for as long as a silent watch may take to be noticed.
     pub open_silence: Duration,
-    /// Silence after which a streaming list counts as not supported.
-    pub initial_silence: Duration,
     /// Silence after which a LIST counts as dead; the API server itself gives up after a minute.
     pub list_silence: Duration,
     /// The first pause after a failure; it doubles up to `longest_pause`, and each is cut by up to half at random.
@@ -67,12 +34,10 @@ pub struct WatchOptions {
 impl Default for WatchOptions {
     fn default() -> Self {
         Self {
-            initial: InitialRead::Pages,
             encoding: Encoding::Protobuf,
             page_size: 10_000,
             silence: Duration::from_secs(150),
             open_silence: Duration::from_secs(20),
-            initial_silence: Duration::from_secs(10),
             list_silence: Duration::from_mins(1),
             first_pause: Duration::from_millis(500),
             longest_pause: Duration::from_secs(30),

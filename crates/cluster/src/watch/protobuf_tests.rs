@@ -42,10 +42,6 @@ fn events(events: &[Vec<u8>], ends: bool) -> Answer {
     Answer::Protobuf { code: 200, body: events.concat(), ends }
 }
 
-fn listed() -> WatchOptions {
-    WatchOptions { initial: InitialRead::SingleList, ..quick() }
-}
-
 fn accepted<T>(bench: &Bench<T>) -> Vec<String> {
     bench.script.accepted.lock().unwrap().clone()
 }
@@ -68,21 +64,13 @@ async fn a_kind_is_read_and_followed_in_protobuf() {
         event("ERROR", &message(&status, kind("Status"))),
     ];
     let answers = vec![whole(vec![pod_message("a", 4)]), events(&followed, false), whole(vec![pod_message("b", 6)])];
-    let mut bench = start::<Pods>(listed(), answers).await;
+    let mut bench = start::<Pods>(quick(), answers).await;
     let first = ["begin", "item a", "synced", "apply b"];
     assert_eq!(bench.next(4).await, first);
     let bad = bench.next(1).await;
     assert!(bad[0].starts_with("bad ns/bad spec.overhead[cpu]"), "{bad:?}");
     assert_eq!(bench.next(4).await, ["delete ns/a uid-a", "begin", "item b", "synced"]);
     assert_eq!((bench.stats.errors().gone, accepted(&bench)), (1, vec![BOTH.to_owned(); accepted(&bench).len()]));
-}
-
-#[tokio::test]
-async fn a_streaming_list_comes_in_protobuf_too() {
-    let end = json!({"metadata": {"resourceVersion": "5", "annotations": {"k8s.io/initial-events-end": "true"}}});
-    let initial = [event("ADDED", &pod_message("a", 4)), event("BOOKMARK", &message(&end, kind("Pod")))];
-    let mut bench = start::<Pods>(quick(), vec![events(&initial, false)]).await;
-    assert_eq!(bench.next(3).await, ["begin", "item a", "synced"]);
 }
 
 /// A pod that waits is held for a field that we do not know, with the field's name: JSON has it.
@@ -100,7 +88,7 @@ async fn what_protobuf_does_not_name_is_read_in_json() {
     ];
     let again = format!("{}\n", json!({"type": "ADDED", "object": json_pod("c", 7)}));
     let answers = vec![whole(vec![pod_message("a", 4)]), events(&followed, false), Answer::Hang(vec![again])];
-    let mut bench = start::<Pods>(listed(), answers).await;
+    let mut bench = start::<Pods>(quick(), answers).await;
     assert_eq!(bench.next(4).await, ["begin", "item a", "synced", "apply b"]);
     let Some(WatchEvent::Apply(held)) = bench.events.recv().await else { panic!("no pod") };
     assert_eq!(held.unknown_fields, ["spec.news".into()]);
@@ -109,7 +97,7 @@ async fn what_protobuf_does_not_name_is_read_in_json() {
 
     let items = json!({"metadata": {"resourceVersion": "5"}, "items": [json_pod("a", 4)]});
     let answers = vec![whole(vec![pod_message("z", 3), newer_pod("a", 4)]), Answer::Send(vec![items.to_string()])];
-    let mut bench = start::<Pods>(listed(), answers).await;
+    let mut bench = start::<Pods>(quick(), answers).await;
     assert_eq!(bench.next(5).await, ["begin", "item z", "begin", "item a", "synced"]);
     assert_eq!(accepted(&bench)[..2], [BOTH, "application/json"]);
 }
@@ -119,14 +107,14 @@ async fn what_protobuf_does_not_name_is_read_in_json() {
 async fn a_node_with_news_is_read_as_it_is() {
     let mut node = message(&json!({"metadata": {"name": "n", "uid": "u"}}), kind("Node"));
     put_bytes(&mut node, 99, b"news");
-    let mut bench = start::<Nodes>(listed(), vec![whole(vec![node])]).await;
+    let mut bench = start::<Nodes>(quick(), vec![whole(vec![node])]).await;
     assert_eq!(bench.next(3).await, ["begin", "item n", "synced"]);
 }
 
 #[tokio::test]
 async fn a_server_without_protobuf_is_read_in_json() {
     let items = json!({"metadata": {"resourceVersion": "5"}, "items": [pod("a", 4)]});
-    let mut bench = start::<Pods>(listed(), vec![Answer::Send(vec![items.to_string()])]).await;
+    let mut bench = start::<Pods>(quick(), vec![Answer::Send(vec![items.to_string()])]).await;
     assert_eq!(bench.next(3).await, ["begin", "item a", "synced"]);
     assert_eq!(accepted(&bench)[0], BOTH);
 }
@@ -136,8 +124,7 @@ async fn a_server_without_protobuf_is_read_in_json() {
 async fn a_server_that_does_not_take_protobuf_is_asked_for_json() {
     for code in [406, 415] {
         let items = json!({"metadata": {"resourceVersion": "5"}, "items": [pod("a", 4)]});
-        let mut bench =
-            start::<Pods>(listed(), vec![Answer::Refuse(code), Answer::Send(vec![items.to_string()])]).await;
+        let mut bench = start::<Pods>(quick(), vec![Answer::Refuse(code), Answer::Send(vec![items.to_string()])]).await;
         assert_eq!(bench.next(4).await, ["begin", "begin", "item a", "synced"]);
         assert_eq!(accepted(&bench)[..2], [BOTH, "application/json"]);
     }
@@ -155,7 +142,7 @@ async fn a_time_beyond_all_calendars_hides_no_object() {
         pod
     };
     let followed = [event("ADDED", &odd("b", 6)), event("DELETED", &odd("b", 7))];
-    let mut bench = start::<Pods>(listed(), vec![whole(vec![odd("a", 4)]), events(&followed, false)]).await;
+    let mut bench = start::<Pods>(quick(), vec![whole(vec![odd("a", 4)]), events(&followed, false)]).await;
     assert_eq!(bench.next(5).await, ["begin", "item a", "synced", "apply b", "delete ns/b uid-b"]);
 }
 
@@ -169,7 +156,7 @@ async fn an_object_that_cannot_be_read_at_all_has_its_names() {
         pod
     };
     let followed = [event("MODIFIED", &broken(6)), event("DELETED", &broken(7))];
-    let mut bench = start::<Pods>(listed(), vec![whole(vec![broken(4)]), events(&followed, false)]).await;
+    let mut bench = start::<Pods>(quick(), vec![whole(vec![broken(4)]), events(&followed, false)]).await;
     let told = bench.next(5).await;
     assert!(told[1].starts_with("bad ns/a") && told[3].starts_with("bad ns/a"), "{told:?}");
     assert_eq!(told[4], "delete ns/a uid-a");
@@ -181,9 +168,8 @@ async fn a_field_without_a_name_in_a_page_before_one_that_fails() {
     let page = |pods, token| body(&list(&json!({"resourceVersion": "5", "continue": token}), pods));
     let first = Answer::Protobuf { code: 200, body: page(vec![newer_pod("a", 4)], "next"), ends: true };
     let items = json!({"metadata": {"resourceVersion": "5"}, "items": [pod("a", 4)]});
-    let options = WatchOptions { initial: InitialRead::Pages, ..quick() };
     let mut bench =
-        start::<Pods>(options, vec![first, Answer::Refuse(503), Answer::Send(vec![items.to_string()])]).await;
+        start::<Pods>(quick(), vec![first, Answer::Refuse(503), Answer::Send(vec![items.to_string()])]).await;
     assert_eq!(bench.next(4).await, ["begin", "begin", "item a", "synced"]);
     assert_eq!(accepted(&bench)[..3], [BOTH, BOTH, "application/json"]);
 }
@@ -194,25 +180,12 @@ async fn the_next_page_is_asked_for_before_a_page_in_protobuf_ends() {
     let pods = vec![pod_message("a", 4), pod_message("b", 4)];
     let mut begun = body(&list(&json!({"resourceVersion": "5", "continue": "next"}), pods));
     begun.truncate(begun.len() - 4);
-    let options = WatchOptions { initial: InitialRead::Pages, ..quick() };
-    let mut bench = start::<Pods>(options, vec![Answer::Protobuf { code: 200, body: begun, ends: false }]).await;
+    let mut bench = start::<Pods>(quick(), vec![Answer::Protobuf { code: 200, body: begun, ends: false }]).await;
     assert_eq!(bench.next(2).await, ["begin", "item a"]);
     berth_testing::until("the second page is asked for", || {
         bench.asked().get(1).is_some_and(|query| query.contains("continue=next"))
     })
     .await;
-}
-
-#[tokio::test]
-async fn a_streaming_list_with_a_field_without_a_name_is_read_in_json() {
-    let end = json!({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "5",
-        "annotations": {"k8s.io/initial-events-end": "true"}}}});
-    let again = format!("{}\n{end}\n", json!({"type": "ADDED", "object": pod("a", 4)}));
-    let mut bench =
-        start::<Pods>(quick(), vec![events(&[event("ADDED", &newer_pod("a", 4))], false), Answer::Hang(vec![again])])
-            .await;
-    assert_eq!(bench.next(4).await, ["begin", "begin", "item a", "synced"]);
-    assert_eq!(accepted(&bench)[..2], [BOTH, "application/json"]);
 }
 
 #[tokio::test]
@@ -227,7 +200,7 @@ async fn a_refusal_in_protobuf_is_read() {
         refusal(410, "Expired"),
         whole(vec![]),
     ];
-    let mut bench = start::<Pods>(listed(), answers).await;
+    let mut bench = start::<Pods>(quick(), answers).await;
     assert_eq!(bench.next(6).await, ["begin", "begin", "item a", "synced", "begin", "synced"]);
     assert_eq!((bench.stats.errors().api, bench.stats.errors().gone), (1, 1));
 }
@@ -243,13 +216,13 @@ async fn an_event_that_breaks_off_is_asked_for_again() {
             Answer::Protobuf { code: 200, body: broken, ends: true },
             events(std::slice::from_ref(&second), false),
         ];
-        let mut bench = start::<Pods>(listed(), answers).await;
+        let mut bench = start::<Pods>(quick(), answers).await;
         assert_eq!(bench.next(4).await, ["begin", "synced", "apply a", "apply b"], "cut at {cut}");
         assert!(bench.asked()[2].contains("resourceVersion=6"), "{:?}", bench.asked());
     }
     let endless = [&first[..], &[0xff, 0xff, 0xff, 0xff]].concat();
     let answers =
         vec![whole(vec![]), Answer::Protobuf { code: 200, body: endless, ends: false }, events(&[second], false)];
-    let mut bench = start::<Pods>(listed(), answers).await;
+    let mut bench = start::<Pods>(quick(), answers).await;
     assert_eq!(bench.next(4).await, ["begin", "synced", "apply a", "apply b"], "nobody waits for four gigabytes");
 }

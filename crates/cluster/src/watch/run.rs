@@ -3,7 +3,7 @@ use super::call::{Answer, watch_request};
 use super::frame::{Frame, ReadObject, json_of};
 use super::list::{Form, pages};
 use super::options::{RESUME_ATTEMPTS, call_seconds};
-use super::{Absence, BadObject, CallError, InitialRead, RawObserver, WatchEvent, WatchOptions, WatchStats, Watched};
+use super::{Absence, BadObject, CallError, RawObserver, WatchEvent, WatchOptions, WatchStats, Watched};
 use crate::decode::{DecodeError, Decoder};
 use crate::paced::Paced;
 use crate::proto::{Encoded, Encoding};
@@ -33,7 +33,7 @@ pub async fn run<W: Watched>(
     sink: impl FnMut(WatchEvent<W::Object>) + Send,
     observer: Option<Arc<dyn RawObserver<W::Object>>>,
 ) {
-    let (form, encoding) = (options.initial, options.encoding);
+    let encoding = options.encoding;
     let mut watch = Watch::<W, _> {
         client,
         options,
@@ -41,8 +41,6 @@ pub async fn run<W: Watched>(
         sink,
         observer,
         decoder: W::decoder(),
-        form,
-        taken: form,
         encoding,
         version: None,
         began: None,
@@ -95,10 +93,6 @@ struct Watch<W: Watched, K> {
     sink: K,
     observer: Option<Arc<dyn RawObserver<W::Object>>>,
     decoder: Decoder,
-    /// The form of whole read in use.
-    form: InitialRead,
-    /// The form to begin the next whole read with: a refused form is never tried again, a silent one is.
-    taken: InitialRead,
     /// The encoding that is asked for.
     encoding: Encoding,
     /// The version to go on from; `None` where everything is to be read.
@@ -166,7 +160,7 @@ impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
 
     async fn recover(&mut self, error: &CallError) {
         let reading = self.version.is_none();
-        tracing::warn!(resource = W::PLURAL, reading, form = self.form.as_str(), %error, "watch interrupted");
+        tracing::warn!(resource = W::PLURAL, reading, %error, "watch interrupted");
         match error {
             CallError::Gone => self.version = None,
             // A gateway before the server may refuse an Accept that it does not know.
@@ -175,17 +169,6 @@ impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
             {
                 self.encoding = Encoding::Json;
                 return;
-            }
-            CallError::Refused { .. } | CallError::Silent { .. } if reading && self.form != InitialRead::Pages => {
-                self.form = self.form.next();
-                if matches!(error, CallError::Refused { .. }) {
-                    self.taken = self.form;
-                }
-                return;
-            }
-            // A single list that keeps breaking off may be more than the server can send in one go.
-            _ if reading && self.form == InitialRead::SingleList && self.failures >= 2 => {
-                self.form = InitialRead::Pages;
             }
             // Overload and outages pass; reading everything again would only add to them.
             CallError::Refused { .. } | CallError::Api { .. }
@@ -203,27 +186,14 @@ impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
         sleep(self.options.pause(self.failures)).await;
     }
 
-    /// Reads everything; a streaming list goes on as the watch.
+    /// Reads everything. What an interrupted read gave is read again from the start.
     async fn read(&mut self) -> Result<(), CallError> {
         self.began = Some(Instant::now());
         self.stats.reads(self.began);
         self.stats.shown().begin();
         self.send(WatchEvent::Begin, None);
-        match self.form {
-            InitialRead::StreamingList => {
-                let call = watch_request::<W>("", true, call_seconds()).accepting(self.encoding);
-                let answer = call.open(self.client.clone(), self.options.initial_silence).await?;
-                self.frames(answer).await
-            }
-            InitialRead::SingleList => self.list(None).await,
-            InitialRead::Pages => self.list(Some(self.options.page_size)).await,
-        }
-    }
-
-    /// All pages, or the one list; what an interrupted read gave is read again from the start.
-    async fn list(&mut self, limit: Option<u32>) -> Result<(), CallError> {
         let (client, silence) = (self.client.clone(), self.options.list_silence);
-        let form = Form { limit, at: None, encoding: self.encoding, silence };
+        let form = Form { limit: self.options.page_size, at: None, encoding: self.encoding, silence };
         let mut taken = Ok(());
         let item = |item: Encoded<'_>| {
             if taken.is_ok() {
@@ -246,7 +216,6 @@ impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
     }
 
     fn synced(&mut self, version: String) {
-        self.form = self.taken;
         self.stats.frame();
         if self.stats.set_absence(None) {
             tracing::info!(resource = W::RESOURCE, "kind is there now");
@@ -261,26 +230,22 @@ impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
 
     async fn follow(&mut self, version: &str) -> Result<(), CallError> {
         let seconds = if self.stats.is_awaited() { HURRIED_CALL_SECONDS } else { call_seconds() };
-        let call = watch_request::<W>(version, false, seconds).accepting(self.encoding);
+        let call = watch_request::<W>(version, seconds).accepting(self.encoding);
         let answer = call.open(self.client.clone(), self.options.open_silence).await?;
         self.frames(answer).await
     }
 
-    /// Takes events until the server ends the call. Without a version they are those of a whole read.
+    /// Takes events until the server ends the call.
     async fn frames<B: AsyncBufRead>(&mut self, mut answer: Answer<B>) -> Result<(), CallError> {
         loop {
-            let reading = self.version.is_none();
-            let limit = if reading { self.options.initial_silence } else { self.options.silence };
-            let Some(event) = answer.event(limit).await? else {
-                return if reading { Err(CallError::Cut) } else { Ok(()) };
-            };
+            let Some(event) = answer.event(self.options.silence).await? else { return Ok(()) };
             match W::frame(&mut self.decoder, event) {
                 Frame::Present(mut read) => {
                     self.named(&read)?;
                     let version = std::mem::take(&mut read.resource_version);
                     self.stats.change(&version);
                     self.stats.shown().present(&read.key.uid, &version, read.object.is_ok());
-                    self.present(read, reading, || json_of(event, W::message()));
+                    self.present(read, false, || json_of(event, W::message()));
                     self.advance(&version);
                 }
                 Frame::Deleted(ReadObject { key, resource_version, .. }) => {
@@ -290,13 +255,9 @@ impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
                     self.send(WatchEvent::Delete(key), None);
                     self.advance(&resource_version);
                 }
-                Frame::Bookmark { resource_version, initial_end } => {
+                Frame::Bookmark { resource_version } => {
                     self.stats.frame();
-                    if reading && initial_end {
-                        self.synced(resource_version);
-                    } else {
-                        self.advance(&resource_version);
-                    }
+                    self.advance(&resource_version);
                 }
                 Frame::Error { code, message } => return Err(CallError::from_code(code, "watch", W::PLURAL, message)),
                 Frame::Unreadable(FieldError { field, message }) => {

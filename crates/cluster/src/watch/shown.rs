@@ -99,9 +99,9 @@ pub struct Shown(Mutex<Table>);
 #[derive(Debug, Default)]
 struct Table {
     known: BTreeMap<Uid, u64>,
-    /// What the whole read under way has shown, in the order in which it came; `None` between two reads. A table that is made of it at
-    /// once is made faster, and is fuller, than one that grows in no order. `None` stands for an object that was deleted meanwhile.
-    read: Option<Vec<(Uid, Option<u64>)>>,
+    /// What the whole read under way has shown; `None` between two reads. A table that is made of it at once is made faster, and is
+    /// fuller, than one that grows in no order.
+    read: Option<Vec<(Uid, u64)>>,
     /// Whole reads completed.
     reads: u64,
     /// What was deleted since the comparison under way began; `None` if there is none.
@@ -124,20 +124,17 @@ impl Shown {
             let (uid, known) = (Uid::of(uid), Known { version: version_number(version), decoded }.pack());
             let mut table = lock(&self.0);
             if let Some(read) = &mut table.read {
-                read.push((uid, Some(known)));
+                read.push((uid, known));
             } else {
                 table.known.insert(uid, known);
             }
         }
     }
 
+    /// No whole read is under way: it shows what there is, and nothing else.
     pub(super) fn deleted(&self, uid: &str) {
         let (uid, mut table) = (Uid::of(uid), lock(&self.0));
-        if let Some(read) = &mut table.read {
-            read.push((uid, None));
-        } else {
-            table.known.remove(&uid);
-        }
+        table.known.remove(&uid);
         let Some(deleted) = &mut table.deleted else { return };
         if deleted.len() < DELETIONS {
             deleted.insert(uid);
@@ -149,18 +146,8 @@ impl Shown {
     /// The whole read is complete.
     pub(super) fn synced(&self) {
         // The lock is not held while a table is made or given back, which may be large. Nobody but the watch writes.
-        let Some(mut read) = lock(&self.0).read.as_mut().map(std::mem::take) else { return };
-        // In the order of the uids, and what came twice as it came: the last one counts.
-        read.sort_by_key(|(uid, _)| *uid);
-        let mut read = read.into_iter().peekable();
-        let last_of_each = std::iter::from_fn(|| {
-            let mut one = read.next()?;
-            while let Some(later) = read.next_if(|(uid, _)| *uid == one.0) {
-                one = later;
-            }
-            Some(one)
-        });
-        let known = last_of_each.filter_map(|(uid, known)| Some((uid, known?))).collect();
+        let Some(read) = lock(&self.0).read.as_mut().map(std::mem::take) else { return };
+        let known = read.into_iter().collect();
         let mut table = lock(&self.0);
         table.read = None;
         let before = std::mem::replace(&mut table.known, known);
@@ -250,10 +237,7 @@ mod tests {
         assert_eq!(known(1), Ok(Some(Known { version: 5, decoded: true })));
         assert_eq!(known(2), Ok(Some(Known { version: 6, decoded: false })));
         shown.begin();
-        shown.present(&uid(2), "8", true);
-        shown.present(&uid(1), "8", true);
         shown.present(&uid(2), "9", true);
-        shown.deleted(&uid(1));
         assert_eq!(known(2), Ok(Some(Known { version: 6, decoded: false })));
         shown.synced();
         assert_eq!((known(1), known(2)), (Ok(None), Ok(Some(Known { version: 9, decoded: true }))));

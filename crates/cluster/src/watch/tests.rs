@@ -99,10 +99,8 @@ pub(super) struct Bench<T> {
 
 pub(super) fn quick() -> WatchOptions {
     WatchOptions {
-        initial: InitialRead::StreamingList,
         first_pause: Duration::from_millis(1),
         longest_pause: Duration::from_millis(5),
-        initial_silence: Duration::from_secs(20),
         silence: Duration::from_secs(20),
         list_silence: Duration::from_secs(20),
         ..WatchOptions::default()
@@ -195,11 +193,6 @@ pub(super) fn added(name: &str, version: u32) -> String {
     line("ADDED", object(name, version))
 }
 
-pub(super) fn initial_end(version: u32) -> String {
-    let meta = json!({"resourceVersion": version.to_string(), "annotations": {"k8s.io/initial-events-end": "true"}});
-    line("BOOKMARK", json!({"kind": "Pod", "metadata": meta}))
-}
-
 pub(super) fn bookmark(version: u32) -> String {
     line("BOOKMARK", json!({"kind": "Pod", "metadata": {"resourceVersion": version.to_string()}}))
 }
@@ -210,18 +203,18 @@ pub(super) fn list(names: &[&str], version: u32, token: &str) -> String {
         .to_string()
 }
 
+/// All that there is, in one page.
+pub(super) fn whole(names: &[&str], version: u32) -> Answer {
+    Answer::Send(vec![list(names, version, "")])
+}
+
 #[tokio::test]
-async fn a_streaming_list_goes_on_as_the_watch_and_resumes_from_a_bookmark() {
+async fn a_whole_read_goes_on_as_a_watch_which_resumes_from_a_bookmark() {
     let mut bench = start::<Pods>(
         quick(),
         vec![
-            Answer::Send(vec![
-                added("a", 1),
-                added("b", 2),
-                initial_end(5),
-                line("MODIFIED", object("a", 6)),
-                bookmark(9),
-            ]),
+            whole(&["a", "b"], 5),
+            Answer::Send(vec![line("MODIFIED", object("a", 6)), bookmark(9)]),
             Answer::Hang(vec![line("DELETED", object("b", 11))]),
         ],
     )
@@ -229,85 +222,53 @@ async fn a_streaming_list_goes_on_as_the_watch_and_resumes_from_a_bookmark() {
     let events = bench.next(6).await;
     assert_eq!(events, ["begin", "item a", "item b", "synced", "apply a", "delete n/b u-b"]);
     let asked = bench.asked();
-    assert!(
-        asked[0].contains("sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion="),
-        "{asked:?}"
-    );
-    assert!(asked[0].ends_with("resourceVersion=") && asked[0].contains("allowWatchBookmarks=true"), "{asked:?}");
-    assert!(asked[0].contains("fieldSelector=status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed"), "{asked:?}");
-    assert!(asked[1].ends_with("resourceVersion=9") && !asked[1].contains("sendInitialEvents"), "{asked:?}");
+    assert!(asked[0].contains("limit=10000") && !asked[0].contains("resourceVersion"), "{asked:?}");
+    for call in &asked[..2] {
+        assert!(call.contains("fieldSelector=status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed"), "{asked:?}");
+    }
+    assert!(asked[1].ends_with("resourceVersion=5") && asked[1].contains("allowWatchBookmarks=true"), "{asked:?}");
+    assert!(asked[2].ends_with("resourceVersion=9"), "{asked:?}");
     assert!(bench.stats.age_of_last_frame().is_some());
     assert_eq!(bench.stats.errors(), WatchErrors::default());
 }
 
 #[tokio::test]
-async fn a_refused_streaming_list_falls_back_to_one_list() {
-    let mut bench = start::<Pods>(
-        quick(),
-        vec![Answer::Refuse(422), Answer::Send(vec![list(&["a", "b"], 7, "")]), Answer::Hang(vec![added("c", 8)])],
-    )
-    .await;
-    assert_eq!(bench.next(6).await, ["begin", "begin", "item a", "item b", "synced", "apply c"]);
-    let asked = bench.asked();
-    assert!(
-        !asked[1].contains("watch=") && !asked[1].contains("resourceVersion") && !asked[1].contains("limit"),
-        "{asked:?}"
-    );
-    assert!(asked[2].ends_with("resourceVersion=7"), "{asked:?}");
-    assert_eq!(bench.stats.errors().refused, 1);
-}
-
-#[tokio::test]
-async fn a_silent_streaming_list_falls_back_too() {
-    let options = WatchOptions { initial_silence: Duration::from_millis(300), ..quick() };
-    let mut bench =
-        start::<Pods>(options, vec![Answer::Hang(vec![added("a", 1)]), Answer::Send(vec![list(&["a"], 7, "")])]).await;
-    assert_eq!(bench.next(5).await, ["begin", "item a", "begin", "item a", "synced"]);
-    assert_eq!(bench.stats.errors().silent, 1);
-}
-
-#[tokio::test]
-async fn a_refusal_is_remembered_and_a_silence_is_not() {
-    let lists = || Answer::Send(vec![list(&["a"], 7, "")]);
-    let answers = vec![Answer::Refuse(400), lists(), Answer::Refuse(410), lists()];
-    let mut bench = start::<Pods>(quick(), answers).await;
-    let events = bench.next(7).await;
-    assert_eq!(events, ["begin", "begin", "item a", "synced", "begin", "item a", "synced"]);
-
-    let options = WatchOptions { initial_silence: Duration::from_millis(300), ..quick() };
-    let streamed = Answer::Hang(vec![added("b", 8), initial_end(9)]);
-    let answers = vec![Answer::Hang(Vec::new()), lists(), Answer::Refuse(410), streamed];
+async fn a_whole_read_that_is_refused_or_silent_is_made_again() {
+    let options = WatchOptions { list_silence: Duration::from_millis(300), ..quick() };
+    let answers = vec![Answer::Refuse(422), Answer::Hang(Vec::new()), whole(&["a", "b"], 7)];
     let mut bench = start::<Pods>(options, answers).await;
-    let events = bench.next(7).await;
-    assert_eq!(events, ["begin", "begin", "item a", "synced", "begin", "item b", "synced"]);
+    assert_eq!(bench.next(6).await, ["begin", "begin", "begin", "item a", "item b", "synced"]);
+    let errors = bench.stats.errors();
+    assert_eq!((errors.refused, errors.silent), (1, 1));
 }
 
 #[tokio::test]
-async fn lists_that_break_off_become_pages() {
-    let half = list(&["a", "b"], 7, "")[..60].to_owned();
-    let options = WatchOptions { initial: InitialRead::SingleList, page_size: 2, ..quick() };
-    let broken = Answer::Break(vec![half.clone()]);
+async fn pages_that_break_off_begin_anew() {
+    let (whole, options) = (list(&["a", "b"], 7, ""), WatchOptions { page_size: 2, ..quick() });
+    // Within the second of its objects.
+    let half = whole[..whole.rfind("u-b").unwrap()].to_owned();
     let mut bench = start::<Pods>(
         options,
         vec![
-            broken.clone(),
+            Answer::Break(vec![half.clone()]),
             Answer::Send(vec![half]),
-            broken,
             Answer::Send(vec![list(&["a", "b"], 7, "t t")]),
             Answer::Send(vec![list(&["c"], 7, "")]),
         ],
     )
     .await;
-    assert_eq!(bench.next(8).await, ["begin", "begin", "begin", "begin", "item a", "item b", "item c", "synced"]);
+    assert_eq!(bench.next(4).await, ["begin", "item a", "begin", "item a"]);
+    assert_eq!(bench.next(5).await, ["begin", "item a", "item b", "item c", "synced"]);
     let asked = bench.asked();
-    assert!(asked[3].contains("limit=2") && asked[4].contains("continue=t+t"), "{asked:?}");
+    assert!(asked[2].contains("limit=2") && asked[3].contains("continue=t+t"), "{asked:?}");
+    assert_eq!(bench.stats.errors().connection, 2);
 }
 
 /// The server makes a page while the one before is read.
 #[tokio::test]
 async fn the_next_page_is_asked_for_before_a_page_ends() {
     let begun = format!(r#"{{"metadata":{{"resourceVersion":"7","continue":"next"}},"items":[{},"#, object("a", 1));
-    let options = WatchOptions { initial: InitialRead::Pages, page_size: 2, ..quick() };
+    let options = WatchOptions { page_size: 2, ..quick() };
     let mut bench = start::<Pods>(options, vec![Answer::Hang(vec![begun])]).await;
     assert_eq!(bench.next(2).await, ["begin", "item a"]);
     berth_testing::until("the second page is asked for", || {
@@ -317,39 +278,29 @@ async fn the_next_page_is_asked_for_before_a_page_ends() {
 }
 
 #[tokio::test]
-async fn a_read_that_breaks_off_begins_anew() {
-    let mut bench = start::<Pods>(
-        quick(),
-        vec![Answer::Break(vec![added("a", 1)]), Answer::Hang(vec![added("b", 2), initial_end(3)])],
-    )
-    .await;
-    assert_eq!(bench.next(5).await, ["begin", "item a", "begin", "item b", "synced"]);
-    assert_eq!(bench.stats.errors().connection, 1);
-}
-
-#[tokio::test]
 async fn a_watch_cut_in_the_middle_of_a_line_resumes_from_the_last_whole_one_86626() {
     let mut half = line("MODIFIED", object("a", 9));
     half.truncate(40);
     let mut bench = start::<Pods>(
         quick(),
         vec![
-            Answer::Break(vec![initial_end(3), added("a", 4), half]),
+            whole(&[], 3),
+            Answer::Break(vec![added("a", 4), half]),
             Answer::Hang(vec![line("MODIFIED", object("a", 9))]),
         ],
     )
     .await;
     assert_eq!(bench.next(4).await, ["begin", "synced", "apply a", "apply a"]);
-    assert!(bench.asked()[1].ends_with("resourceVersion=4"), "{:?}", bench.asked());
+    assert!(bench.asked()[2].ends_with("resourceVersion=4"), "{:?}", bench.asked());
 }
 
 /// 63356: a deletion with the version of its object's last change made the watch begin there again.
 #[tokio::test]
 async fn an_event_of_an_older_version_does_not_turn_the_watch_back_63356() {
-    let first = Answer::Send(vec![initial_end(3), added("a", 9), line("DELETED", object("b", 4))]);
-    let mut bench = start::<Pods>(quick(), vec![first, Answer::Hang(vec![added("c", 10)])]).await;
+    let first = Answer::Send(vec![added("a", 9), line("DELETED", object("b", 4))]);
+    let mut bench = start::<Pods>(quick(), vec![whole(&[], 3), first, Answer::Hang(vec![added("c", 10)])]).await;
     assert_eq!(bench.next(5).await, ["begin", "synced", "apply a", "delete n/b u-b", "apply c"]);
-    assert!(bench.asked()[1].ends_with("resourceVersion=9"), "{:?}", bench.asked());
+    assert!(bench.asked()[2].ends_with("resourceVersion=9"), "{:?}", bench.asked());
     assert_eq!(bench.stats.reached(), 10);
 }
 
@@ -362,9 +313,7 @@ async fn a_version_too_old_means_reading_everything_again() {
             json!({"kind": "Status", "status": "Failure", "reason": "Expired", "code": 410}),
         )]),
     ] {
-        let whole = Answer::Send(vec![added("a", 1), initial_end(3)]);
-        let again = Answer::Hang(vec![added("b", 8), initial_end(9)]);
-        let mut bench = start::<Pods>(quick(), vec![whole, gone, again]).await;
+        let mut bench = start::<Pods>(quick(), vec![whole(&["a"], 3), gone, whole(&["b"], 9)]).await;
         assert_eq!(bench.next(6).await, ["begin", "item a", "synced", "begin", "item b", "synced"]);
         assert_eq!(bench.stats.errors().gone, 1);
     }
@@ -379,22 +328,20 @@ async fn a_bad_object_is_named_and_skipped() {
     };
     let mut worse = object("c", 4);
     worse["spec"] = json!({"priority": "high"});
-    let items = json!({"metadata": {"resourceVersion": "7"}, "items": [bad("d"), object("e", 1), 5, null]});
+    let items =
+        |items: Value| Answer::Send(vec![json!({"metadata": {"resourceVersion": "5"}, "items": items}).to_string()]);
     let mut bench = start::<Pods>(
         quick(),
         vec![
+            items(json!([bad("a"), object("b", 3)])),
             Answer::Send(vec![
-                line("ADDED", bad("a")),
-                added("b", 3),
-                initial_end(5),
                 line("MODIFIED", worse),
                 "gibberish\n".to_owned(),
                 line("ODD", json!({})),
                 added("z", 6),
             ]),
             Answer::Refuse(410),
-            Answer::Refuse(400),
-            Answer::Send(vec![items.to_string()]),
+            items(json!([bad("d"), object("e", 1), 5, null])),
         ],
     )
     .await;
@@ -407,12 +354,12 @@ async fn a_bad_object_is_named_and_skipped() {
     assert!(events[4].starts_with("bad n/c spec.priority invalid type: string \"high\""), "{events:?}");
     assert!(events[5].starts_with("bad / "), "{events:?}");
     assert_eq!(events[6..], ["bad / type unknown kind of watch event \"ODD\"", "apply z"]);
-    let events = bench.next(5).await;
-    assert!(events[2].starts_with("bad n/d spec.containers[0]"), "{events:?}");
-    assert_eq!(events[3..], ["item e", "synced"]);
+    let events = bench.next(4).await;
+    assert!(events[1].starts_with("bad n/d spec.containers[0]"), "{events:?}");
+    assert_eq!(events[2..], ["item e", "synced"]);
     assert_eq!(bench.stats.bad_objects(), 5);
     assert!(
-        bench.asked()[1].ends_with("resourceVersion=6"),
+        bench.asked()[2].ends_with("resourceVersion=6"),
         "the watch goes on behind a bad object: {:?}",
         bench.asked()
     );
@@ -421,10 +368,10 @@ async fn a_bad_object_is_named_and_skipped() {
 #[tokio::test]
 async fn a_silent_watch_is_opened_again_102790() {
     let options = WatchOptions { silence: Duration::from_millis(300), ..quick() };
-    let mut bench =
-        start::<Nodes>(options, vec![Answer::Hang(vec![initial_end(3)]), Answer::Hang(vec![added("a", 4)])]).await;
+    let answers = vec![whole(&[], 3), Answer::Hang(Vec::new()), Answer::Hang(vec![added("a", 4)])];
+    let mut bench = start::<Nodes>(options, answers).await;
     assert_eq!(bench.next(3).await, ["begin", "synced", "apply a"]);
-    assert!(bench.asked()[1].ends_with("resourceVersion=3"), "{:?}", bench.asked());
+    assert!(bench.asked()[2].ends_with("resourceVersion=3"), "{:?}", bench.asked());
     assert!(bench.asked()[0].starts_with("/api/v1/nodes?") && !bench.asked()[0].contains("fieldSelector"));
     assert_eq!(bench.stats.errors().silent, 1);
 }
@@ -432,15 +379,14 @@ async fn a_silent_watch_is_opened_again_102790() {
 /// The watch stays open, goes past the pod's version, and does not show the pod.
 #[tokio::test]
 async fn an_event_that_a_watch_leaves_out_is_found_and_the_kind_read_anew_102790() {
-    let options = WatchOptions { initial: InitialRead::SingleList, ..quick() };
     let of_audit = json!({"metadata": {"resourceVersion": "9"}, "items": [object("a", 1), object("b", 8)]});
     let answers = vec![
-        Answer::Send(vec![list(&["a"], 7, "")]),
+        whole(&["a"], 7),
         Answer::Hang(vec![bookmark(9)]),
         Answer::Send(vec![of_audit.to_string()]),
-        Answer::Send(vec![list(&["a", "b"], 9, "")]),
+        whole(&["a", "b"], 9),
     ];
-    let mut bench = start::<Pods>(options, answers).await;
+    let mut bench = start::<Pods>(quick(), answers).await;
     assert_eq!(bench.next(3).await, ["begin", "item a", "synced"]);
     berth_testing::until("the watch is past the pod", || bench.stats.reached() == 9).await;
 
@@ -466,17 +412,16 @@ async fn an_event_that_a_watch_leaves_out_is_found_and_the_kind_read_anew_102790
 
 #[tokio::test]
 async fn overload_never_leads_to_a_whole_read_but_other_errors_do() {
-    let synced = Answer::Send(vec![initial_end(3)]);
-    let mut answers = vec![synced.clone()];
+    let mut answers = vec![whole(&[], 3)];
     answers.extend(vec![Answer::Refuse(503); 12]);
     answers.push(Answer::Hang(vec![added("a", 4)]));
     let mut bench = start::<Pods>(quick(), answers).await;
     assert_eq!(bench.next(3).await, ["begin", "synced", "apply a"]);
     assert_eq!(bench.stats.errors().api, 12);
 
-    let mut answers = vec![synced];
+    let mut answers = vec![whole(&[], 3)];
     answers.extend(vec![Answer::Refuse(504); 6]);
-    answers.push(Answer::Hang(vec![added("a", 4), initial_end(5)]));
+    answers.push(whole(&["a"], 5));
     let mut bench = start::<Pods>(quick(), answers).await;
     assert_eq!(bench.next(5).await, ["begin", "synced", "begin", "item a", "synced"]);
 }
@@ -512,8 +457,7 @@ async fn a_kind_that_a_cluster_may_do_without_is_empty_until_it_comes() {
         assert_eq!(bench.stats.absence(), Some(absence));
 
         let options = WatchOptions { absent_pause: Duration::from_millis(1), ..quick() };
-        let comes = Answer::Hang(vec![added("a", 1), initial_end(2)]);
-        let mut bench = start::<Spare>(options, vec![Answer::Refuse(code), comes]).await;
+        let mut bench = start::<Spare>(options, vec![Answer::Refuse(code), whole(&["a"], 2)]).await;
         assert_eq!(bench.next(5).await, ["begin", "synced", "begin", "item a", "synced"]);
         assert_eq!((bench.stats.absence(), bench.stats.errors()), (None, WatchErrors::default()));
     }
@@ -521,8 +465,8 @@ async fn a_kind_that_a_cluster_may_do_without_is_empty_until_it_comes() {
 
 #[tokio::test]
 async fn a_kind_that_must_be_there_is_not_taken_as_empty() {
-    let comes = Answer::Hang(vec![added("a", 1), initial_end(2)]);
-    let mut bench = start::<Nodes>(quick(), vec![Answer::Refuse(403), Answer::Refuse(404), comes]).await;
+    let answers = vec![Answer::Refuse(403), Answer::Refuse(404), whole(&["a"], 2)];
+    let mut bench = start::<Nodes>(quick(), answers).await;
     assert_eq!(bench.next(5).await, ["begin", "begin", "begin", "item a", "synced"]);
     assert_eq!((bench.stats.absence(), bench.stats.errors().api), (None, 2));
 }
@@ -538,9 +482,8 @@ async fn storage_objects_are_read_whole_from_lists_and_from_watches() {
     };
     let items = json!({"metadata": {"resourceVersion": "7"}, "items": [class(1)]});
     let lines = vec![line("MODIFIED", class(8)), line("DELETED", class(9))];
-    let options = WatchOptions { initial: InitialRead::SingleList, ..quick() };
     let answers = vec![Answer::Send(vec![items.to_string()]), Answer::Hang(lines)];
-    let mut bench = start::<StorageClasses>(options, answers).await;
+    let mut bench = start::<StorageClasses>(quick(), answers).await;
     let whole = "fast of disk.example.com waits";
     let events = ["begin", &format!("item {whole}"), "synced", &format!("apply {whole}"), "delete n/fast u-fast"];
     assert_eq!(bench.next(5).await, events);
@@ -548,7 +491,8 @@ async fn storage_objects_are_read_whole_from_lists_and_from_watches() {
     let mut claim = object("data", 8);
     claim["spec"] = json!({"volumeName": "v", "storageClassName": "fast"});
     claim["metadata"]["annotations"] = json!({"pv.kubernetes.io/bind-completed": "yes"});
-    let answers = vec![Answer::Hang(vec![line("ADDED", claim.clone()), initial_end(3), line("MODIFIED", claim)])];
+    let items = json!({"metadata": {"resourceVersion": "3"}, "items": [claim.clone()]});
+    let answers = vec![Answer::Send(vec![items.to_string()]), Answer::Hang(vec![line("MODIFIED", claim)])];
     let mut bench = start::<PersistentVolumeClaims>(quick(), answers).await;
     assert_eq!(bench.next(4).await, ["begin", "item n/data bound", "synced", "apply n/data bound"]);
 }

@@ -30,6 +30,8 @@ pub(super) struct Context {
     pub(super) audits: Audits,
     /// The beat of the task that looks after the profiles.
     pub(super) beat: Beat,
+    /// The beat of the watches' event loop, where they have one of their own.
+    pub(super) watches_beat: Beat,
 }
 
 impl Context {

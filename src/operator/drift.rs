@@ -159,7 +159,7 @@ async fn compare<'a>(
         cx.engine.read(|ledger: &Ledger| keys.iter().map(|key| (fed.is_kept)(key, ledger)).collect::<Vec<bool>>())
     };
     let comparison = Comparison {
-        client: &cx.clients.watch,
+        client: &cx.clients.reads,
         plural: fed.plural,
         path: fed.path,
         fields: fed.fields,
@@ -296,7 +296,7 @@ mod tests {
     const AT_ONCE: Patience = Patience { least: Duration::ZERO, most: Duration::from_secs(20) };
 
     async fn running(cx: &Context, stop: &CancellationToken) -> Vec<Arc<Fed>> {
-        let watches = watches::start(&cx.clients, &cx.engine, &berth_extender::observers(&cx.store), &cx.tasks, stop);
+        let watches = watches::start(cx, stop);
         until("all is read", || watches::unread(&watches).is_none()).await;
         until("all is compared from somewhere", || watches.iter().all(|fed| fed.stats.reached() == 9)).await;
         watches

@@ -22,7 +22,7 @@ use berth_cluster::revisions::Revisions;
 use berth_cluster::watch::Patience;
 use berth_core::model::Str;
 use berth_extender::address::{AddressPolicy, ApiServers};
-use berth_extender::{self as extender, Connector, ExtenderClients, Notice, ObjectStore, observers};
+use berth_extender::{self as extender, Connector, ExtenderClients, Notice, ObjectStore};
 use berth_extender::{follow_api_servers, read_api_servers};
 use berth_runtime::{Engine, WorkerView, Workers, panic_message};
 use berth_telemetry::{Addresses, Check, Endpoints, Health, serve};
@@ -109,7 +109,7 @@ pub(super) async fn run_in(
     follow_addresses(&cx, api_servers, following.clone());
 
     let health = Health::waiting_for(&[Check::Leadership, Check::Caches, Check::Profiles]);
-    health.set_watchdog(watchdog(cx.engine.clone(), cx.beat.clone(), DEAD_AFTER));
+    health.set_watchdog(watchdog(cx.engine.clone(), [cx.beat.clone(), cx.watches_beat.clone()], DEAD_AFTER));
     let servers = show(place, &options, &cx, &health, &following)?;
     let lease = elect(cx.clients.lease.clone(), lease_options(&options), gate.clone());
     let result = lead(&options, &cx, &gate, &lease, &health, evidence, notices, &stop).await;
@@ -199,18 +199,18 @@ pub(super) async fn release_lease(lease: LeaseHandle, may_land: usize) -> bool {
     false
 }
 
-/// Says what has hung for longer than `limit`. It runs beside what it watches, and shares no lock with a worker that has the ledger.
+/// Says what has hung for longer than `limit`: a worker, or whoever is to give these beats, for the profiles and for the watches. It runs beside what it watches, and shares no lock with a worker that has the ledger.
 pub(super) fn watchdog(
     engine: Engine,
-    beat: Beat,
+    [profiles, watches]: [Beat; 2],
     limit: Duration,
 ) -> impl Fn() -> Option<String> + Send + Sync + 'static {
     move || {
-        let late = || {
-            beat.overdue(limit)
-                .map(|silence| format!("profiles have not been looked after for {} s", silence.as_secs()))
-        };
-        engine.stuck(limit).or_else(late)
+        let late =
+            |beat: &Beat, what: &str| beat.overdue(limit).map(|silence| format!("{what} for {} s", silence.as_secs()));
+        let no_rounds = || late(&profiles, "profiles have not been looked after");
+        let no_watches = || late(&watches, "the thread of the watches has not come round");
+        engine.stuck(limit).or_else(no_rounds).or_else(no_watches)
     }
 }
 
@@ -278,6 +278,7 @@ pub(super) fn assemble(
         tasks: Tasks::default(),
         audits: Audits::default(),
         beat: Beat::default(),
+        watches_beat: Beat::default(),
     }
 }
 
@@ -431,7 +432,7 @@ fn start_watches(
     evidence: Arc<Notify>,
     work: &CancellationToken,
 ) -> Vec<Arc<Fed>> {
-    let watches = watches::start(&cx.clients, &cx.engine, &observers(&cx.store), &cx.tasks, work);
+    let watches = watches::start(cx, work);
     cx.board.lock().watches.clone_from(&watches);
     let (followed, health, stop) = (watches.clone(), health.clone(), work.clone());
     cx.tasks.spawn("caches", work.clone(), move || follow_watches(followed.clone(), health.clone(), stop.clone()));

@@ -4,6 +4,7 @@ use super::context::Context;
 use super::options::OperatorError;
 use super::process::{has_successor, lead, release_lease, watchdog};
 use super::reconciler_tests::{context, options};
+use super::watches;
 use berth_cluster::lease::{Gate, Identity, LEASE_NAME, LeaseOptions, LeaseState, Timing, elect};
 use berth_cluster::limits::REQUEST_LIMIT;
 use berth_core::io::{AttemptId, BindRequest, Refusal, WorkerId};
@@ -237,7 +238,7 @@ async fn nobody_is_awaited_who_cannot_take_the_lease() {
 async fn a_process_whose_profiles_nobody_looks_after_hangs() {
     let server = Scripted::start(|_| async { Reply::status(404, "not there") }).await;
     let (cx, _notices) = context(&server, &options());
-    let watching = |limit| watchdog(cx.engine.clone(), cx.beat.clone(), limit);
+    let watching = |limit| watchdog(cx.engine.clone(), [cx.beat.clone(), cx.watches_beat.clone()], limit);
     assert_eq!(watching(Duration::ZERO)(), None, "it has not begun");
     cx.beat.beat();
     let why = || watching(Duration::ZERO)();
@@ -246,4 +247,20 @@ async fn a_process_whose_profiles_nobody_looks_after_hangs() {
     assert_eq!(watching(Duration::from_hours(1))(), None);
     cx.beat.end();
     assert_eq!(why(), None, "it ends in order");
+}
+
+/// The watches have a thread of their own in a process, which nothing else depends on: that it is gone must show.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_process_whose_watches_stand_still_hangs() {
+    let server = Scripted::start(|_| async { Reply::status(403, "not yet") }).await;
+    let (cx, _notices) = context(&server, &options());
+    let stop = CancellationToken::new();
+    let why = |limit| watchdog(cx.engine.clone(), [cx.beat.clone(), cx.watches_beat.clone()], limit)();
+    watches::start(&cx, &stop);
+    until("the thread has begun", || cx.watches_beat.overdue(Duration::ZERO).is_some()).await;
+    let text = why(Duration::ZERO).unwrap_or_default();
+    assert!(text.contains("the thread of the watches has not come round"), "{text}");
+    assert_eq!(why(Duration::from_hours(1)), None);
+    stop.cancel();
+    until("it ends in order", || why(Duration::ZERO).is_none()).await;
 }

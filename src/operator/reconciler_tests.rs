@@ -61,6 +61,7 @@ pub(super) fn context(server: &Scripted, options: &Options) -> (Context, mpsc::U
     let client = || server.client();
     let clients = Clients {
         watch: client(),
+        reads: client(),
         bind: client().into(),
         events: client().into(),
         writes: client().into(),

@@ -20,7 +20,7 @@ pub(super) async fn pass_barrier(cx: &Context, watches: &[Arc<Fed>], since: Inst
     let versions = last_seen.map(versions).unwrap_or_default();
     let passing = watches.iter().map(|fed| {
         let barrier = Barrier {
-            client: &cx.clients.watch,
+            client: &cx.clients.reads,
             path: fed.path,
             optional: fed.optional,
             stats: &fed.stats,

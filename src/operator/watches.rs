@@ -1,12 +1,12 @@
 //! Starts the watches, brings what they send into the ledger, and names those that keep the process from being ready.
 
-use super::tasks::Tasks;
-use berth_cluster::client::Clients;
+use super::context::Context;
+use super::tasks::Beat;
 use berth_cluster::watch::{
     self, Feed, KindVisitor, ObjectKey, Orders, RawObservers, Tracked, WatchEvent, WatchOptions, WatchStats,
 };
 use berth_core::ledger::Ledger;
-use berth_runtime::Engine;
+use berth_extender::observers;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -21,6 +21,9 @@ const BATCH: usize = 256;
 /// A watch counts as behind after this silence. It is longer than the time between two bookmarks of an API server, and
 /// than the watch's own timeout, so that an ordinary reconnect is not reported.
 const STALE_AFTER: Duration = Duration::from_secs(160);
+
+/// How often the watches' event loop shows that it comes round.
+const BEAT_EVERY: Duration = Duration::from_secs(1);
 
 /// A watch that feeds the ledger.
 pub(super) struct Fed {
@@ -40,10 +43,8 @@ pub(super) struct Fed {
 }
 
 struct Start<'a> {
-    clients: &'a Clients,
-    engine: &'a Engine,
-    observers: &'a RawObservers,
-    tasks: &'a Tasks,
+    cx: &'a Context,
+    observers: RawObservers,
     cancel: &'a CancellationToken,
     event_loop: Handle,
     fed: Vec<Arc<Fed>>,
@@ -51,57 +52,66 @@ struct Start<'a> {
 
 /// Starts all the watches, side by side; each feeds the ledger until `cancel`. One that panics is started again, and reads its
 /// kind anew.
-pub(super) fn start(
-    clients: &Clients,
-    engine: &Engine,
-    observers: &RawObservers,
-    tasks: &Tasks,
-    cancel: &CancellationToken,
-) -> Vec<Arc<Fed>> {
-    let event_loop = event_loop(cancel);
-    let mut start = Start { clients, engine, observers, tasks, cancel, event_loop, fed: Vec::new() };
+pub(super) fn start(cx: &Context, cancel: &CancellationToken) -> Vec<Arc<Fed>> {
+    let event_loop = event_loop(cancel, &cx.watches_beat);
+    let mut start = Start { cx, observers: observers(&cx.store), cancel, event_loop, fed: Vec::new() };
     watch::visit_kinds(&mut start);
     start.fed
 }
 
-/// Where the watches run: on a thread of their own, and where everything else does if that is one thread as well.
+/// Where the watches run: on a thread of their own in a process, and in a world where everything else does.
 ///
 /// A connection, which decrypts, and its watch, which decodes, hand over each 16 KiB of a whole read. On threads that share their tasks each
 /// would wake the other on another core: 13 % of the samples of a start were that.
-fn event_loop(stop: &CancellationToken) -> Handle {
+fn event_loop(stop: &CancellationToken, beat: &Beat) -> Handle {
     let here = Handle::current();
     if here.runtime_flavor() == RuntimeFlavor::CurrentThread {
         return here;
     }
-    event_loop_of_its_own(stop.clone()).unwrap_or_else(|error| {
+    event_loop_of_its_own(stop.clone(), beat.clone()).unwrap_or_else(|error| {
         tracing::warn!(%error, "no thread for the watches, which run beside other tasks: raise the process's limit of threads");
         here
     })
 }
 
-fn event_loop_of_its_own(stop: CancellationToken) -> io::Result<Handle> {
-    let runtime = Builder::new_current_thread().enable_all().build()?;
-    let handle = runtime.handle().clone();
+/// The event loop is made where it runs: one that is dropped within another panics.
+fn event_loop_of_its_own(stop: CancellationToken, beat: Beat) -> io::Result<Handle> {
+    let (made, taken) = std::sync::mpsc::channel();
     let life = move || {
-        runtime.block_on(stop.cancelled());
+        let runtime = match Builder::new_current_thread().enable_all().build() {
+            Ok(runtime) => runtime,
+            Err(error) => return drop(made.send(Err(error))),
+        };
+        if made.send(Ok(runtime.handle().clone())).is_ok() {
+            runtime.block_on(async {
+                let beats = async {
+                    loop {
+                        beat.beat();
+                        tokio::time::sleep(BEAT_EVERY).await;
+                    }
+                };
+                stop.run_until_cancelled(beats).await;
+                beat.end();
+            });
+        }
         // Do not wait for name lookups.
         runtime.shutdown_background();
     };
     std::thread::Builder::new().name("watches".to_owned()).spawn(life)?;
-    Ok(handle)
+    taken.recv().unwrap_or_else(|_| Err(io::Error::other("the thread ended at once")))
 }
 
 impl KindVisitor for Start<'_> {
     fn visit<K: Tracked>(&mut self) {
         let stats = Arc::new(WatchStats::default());
         let (sender, synced) = channel::channel(false);
-        let (client, counted, cancel) = (self.clients.watch.clone(), stats.clone(), self.cancel.clone());
-        let (engine, observer) = (self.engine.clone(), K::observer(self.observers));
+        let (client, counted, cancel) = (self.cx.clients.watch.clone(), stats.clone(), self.cancel.clone());
+        let (engine, observer) = (self.cx.engine.clone(), K::observer(&self.observers));
         let orders = Orders::default();
         let obeyed = orders.clone();
         // A watch that is started again must know what the ledger has from the one before it.
         let feed = Arc::new(Mutex::new(Feed::<K>::default()));
-        self.tasks.spawn_on(&self.event_loop, K::PLURAL, self.cancel.clone(), move || {
+        self.cx.tasks.spawn_on(&self.event_loop, K::PLURAL, self.cancel.clone(), move || {
             let (engine, sender, feed, seen) = (engine.clone(), sender.clone(), feed.clone(), counted.clone());
             let mut batch = Vec::new();
             let sink = move |event: WatchEvent<K::Object>| {

@@ -155,8 +155,11 @@ impl Fault {
 /// Clients of one API server and one identity, each with connections of its own.
 #[derive(Clone)]
 pub struct Clients {
-    /// Watches and initial reads; kube's retries are on.
+    /// Watches and initial reads; kube's retries are on. The watches have an event loop of their own, and a connection is driven by the one
+    /// that made it: nobody else may use this client.
     pub watch: Client,
+    /// What is read beside the watches to know whether they are as new as the cluster; kube's retries are on.
+    pub reads: Client,
     /// Binds only: nothing queues ahead of them.
     pub bind: Transport,
     /// Events only.
@@ -203,6 +206,7 @@ impl Clients {
         let retries = || plain().with_layer(&RetryLayer::new(RetryPolicy::default()));
         Self {
             watch: retries().build(),
+            reads: retries().build(),
             bind: plain().build().into(),
             events: plain().build().into(),
             writes: plain().build().into(),
@@ -348,6 +352,7 @@ pub async fn connect_with(mut config: Config) -> Result<Clients, ConnectError> {
     let version = probe(&client(false)?, &server).await?;
     Ok(Clients {
         watch: client(true)?,
+        reads: client(true)?,
         bind: transport()?,
         events: transport()?,
         writes: transport()?,

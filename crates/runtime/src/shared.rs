@@ -422,8 +422,8 @@ impl SharedLedger {
     }
 }
 
-/// Blocks on a lock. On an async thread tokio first moves the other tasks elsewhere, so that probes, statuses and the Lease go
-/// on while a worker hangs with the ledger locked.
+/// Blocks on a lock. On a thread of the process's event loop tokio first moves the other tasks elsewhere, so that probes, statuses and the
+/// Lease go on while a worker hangs with the ledger locked. The watches, which have a loop of one thread, wait for it together.
 fn may_block<R>(wait: impl FnOnce() -> R) -> R {
     let runtime = Handle::try_current().map(|runtime| runtime.runtime_flavor());
     if matches!(runtime, Ok(RuntimeFlavor::MultiThread)) { block_in_place(wait) } else { wait() }

@@ -23,12 +23,18 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tower::util::BoxCloneSyncService;
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 
 /// An idle connection is kept this long: less than an API server and the proxies before it commonly keep theirs.
 const IDLE: Duration = Duration::from_secs(50);
+
+/// How long a request that finds no idle connection waits for one, while another connection is being made, before it makes its own. A
+/// handshake takes the API server as long as a few requests: where it falls behind for a moment, one for each request that comes
+/// meanwhile would hold up all of them.
+const TURN: Duration = if cfg!(test) { Duration::from_secs(20) } else { Duration::from_millis(50) };
 
 /// Bytes under the HTTP, TLS included.
 trait Stream: Read + Write + Send + Unpin {}
@@ -38,7 +44,7 @@ impl<T: Read + Write + Send + Unpin> Stream for T {}
 type Connect = Box<dyn Fn() -> BoxFuture<'static, Result<Box<dyn Stream>, BoxError>> + Send + Sync>;
 type Sign = BoxCloneSyncService<Request<Body>, Response<()>, BoxError>;
 
-/// Connections to one API server under one identity. There are as many as there are requests at a time.
+/// Connections to one API server under one identity. There are as many as there were requests at a time for more than a moment.
 pub struct Connections {
     connect: Connect,
     /// Gives a request what kube's configuration says of all of them: credentials, impersonation, the user agent.
@@ -48,6 +54,10 @@ pub struct Connections {
     host: HeaderValue,
     /// The one that was used last stands at the end.
     idle: Mutex<Vec<(Instant, Connection)>>,
+    /// Tells who waits for a connection that one is idle.
+    given_back: Notify,
+    /// Held by the request that makes a connection.
+    connecting: tokio::sync::Mutex<()>,
     requests: Arc<Requests>,
 }
 
@@ -74,6 +84,8 @@ impl Connections {
             }),
             sign: BoxCloneSyncService::new(layers.service(Echo).map_err(BoxError::from)),
             idle: Mutex::default(),
+            given_back: Notify::new(),
+            connecting: tokio::sync::Mutex::default(),
             requests,
         });
         tokio::spawn(close_idle(Arc::downgrade(&connections)));
@@ -133,13 +145,41 @@ impl Connections {
         Ok(request)
     }
 
-    /// An idle connection that is open, or a new one.
+    /// An idle connection that is open, or a new one. Of many requests at once one makes a connection, and the others take what is given
+    /// back meanwhile, or make theirs after it.
     async fn take(&self) -> Result<Connection, NoAnswer> {
         if let Some(kept) = self.kept() {
             return Ok(kept);
         }
+        let _alone = {
+            let mut turn = pin!(sleep(TURN));
+            let mut connecting = pin!(self.connecting.lock());
+            loop {
+                let alone = tokio::select! {
+                    biased;
+                    () = self.given_back.notified() => None,
+                    alone = &mut connecting => Some(Some(alone)),
+                    () = &mut turn => Some(None),
+                };
+                if let Some(kept) = self.kept() {
+                    // One call may stand for several connections.
+                    self.call_next();
+                    return Ok(kept);
+                }
+                if let Some(alone) = alone {
+                    break alone;
+                }
+            }
+        };
         // Another request may have given its own back meanwhile.
         self.connect().await.or_else(|error| self.kept().ok_or(error))
+    }
+
+    /// Tells the next that waits for a connection if one is idle.
+    fn call_next(&self) {
+        if !lock(&self.idle).is_empty() {
+            self.given_back.notify_one();
+        }
     }
 
     async fn connect(&self) -> Result<Connection, NoAnswer> {
@@ -173,6 +213,7 @@ impl Connections {
         connection.is_used = true;
         if connection.driver.is_some() {
             lock(&self.idle).push((Instant::now(), connection));
+            self.given_back.notify_one();
         }
     }
 }

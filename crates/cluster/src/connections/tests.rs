@@ -105,7 +105,7 @@ fn bind() -> Call {
 }
 
 #[tokio::test]
-async fn requests_in_turn_share_a_connection_and_requests_at_once_have_one_each() {
+async fn requests_in_turn_share_a_connection_and_requests_at_once_have_several() {
     let server = Server::start(&[OK; 10]).await;
     let connections = server.connections();
     for _ in 0..3 {
@@ -118,9 +118,34 @@ async fn requests_in_turn_share_a_connection_and_requests_at_once_have_one_each(
     let all =
         tokio::join!(connections.send(&one, LIMIT), connections.send(&two, LIMIT), connections.send(&three, LIMIT));
     assert!(all.0.is_ok() && all.1.is_ok() && all.2.is_ok());
-    assert_eq!((server.accepted(), server.came()), (3, 6));
+    // The third takes what the first gives back, if that comes before the second has made its own.
+    assert!((2..=3).contains(&server.accepted()) && server.came() == 6, "{} {}", server.accepted(), server.came());
     let posts: u64 = connections.requests.results().iter().map(|(_, _, count)| count).sum();
     assert_eq!((posts, connections.requests.results()[0].1.as_str()), (6, "200"));
+}
+
+/// A handshake takes a server as long as several requests: where it falls behind for a moment, one for each request would hold up all.
+#[tokio::test]
+async fn while_a_connection_is_being_made_requests_take_what_is_given_back() {
+    let server = Server::start(&[OK; 100]).await;
+    let connections = server.connections();
+    connections.send(&bind(), LIMIT).await.unwrap();
+    let slow = connections.connecting.lock().await;
+    let calls: Vec<Call> = (0..20).map(|_| bind()).collect();
+    let all = futures::future::join_all(calls.iter().map(|call| connections.send(call, LIMIT))).await;
+    assert!(all.iter().all(Result::is_ok));
+    assert_eq!((server.came(), server.accepted()), (21, 1));
+    drop(slow);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_is_not_made_in_time_keeps_no_other_request_waiting() {
+    let server = Server::start(&[OK_HELD, OK]).await;
+    let connections = server.connections();
+    let _slow = connections.connecting.lock().await;
+    let began = Instant::now();
+    connections.send(&bind(), LIMIT).await.unwrap();
+    assert_eq!((began.elapsed() >= TURN, server.accepted()), (true, 1));
 }
 
 #[tokio::test]
@@ -156,18 +181,21 @@ async fn a_request_on_a_connection_that_is_being_closed_comes_back_unsent_at_onc
 async fn of_many_idle_connections_that_were_closed_none_is_used() {
     let server = Server::start(&[OK_HELD]).await;
     let connections = server.connections();
-    let call = bind();
-    let all = futures::future::join_all((0..200).map(|_| connections.send(&call, LIMIT))).await;
-    assert!(all.iter().all(Result::is_ok));
-    let made = server.accepted();
-    assert!(made > 130, "{made} connections");
+    let made = 200;
+    let used = (0..made).map(async |_| {
+        let mut connection = connections.connect().await.unwrap();
+        let request = connections.request(&bind()).await.unwrap();
+        assert!(connection.exchange(request, |_| {}).await.is_ok());
+        connection
+    });
+    futures::future::join_all(used).await.into_iter().for_each(|connection| connections.keep(connection));
     server.close.notify_waiters();
     until("all are closed", || server.closed() == made).await;
     tokio::time::sleep(Duration::from_millis(50)).await;
     let begun = std::time::Instant::now();
     connections.send(&bind(), LIMIT).await.unwrap();
     assert!(begun.elapsed() < LIMIT / 2);
-    assert_eq!((server.accepted(), server.came()), (made + 1, 201));
+    assert_eq!((server.accepted(), server.came()), (made + 1, made + 1));
 }
 
 #[tokio::test]

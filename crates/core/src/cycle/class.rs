@@ -238,9 +238,12 @@ impl ClassCache {
         rows
     }
 
-    /// Gives back the classes that were not used since the last call. O(classes).
+    /// Gives back the classes that were not used since the last call, and what is remembered of others if none was. O(classes).
     pub(super) fn age(&mut self) {
         let stale = std::mem::replace(&mut self.aged, self.uses);
+        if stale == self.uses {
+            self.recent = RecentKeys::default();
+        }
         let mut slot = 0;
         while let Some(used) = self.last_used.get(slot) {
             if *used <= stale {

@@ -5,12 +5,16 @@ use std::collections::BTreeMap;
 use berth_lab::{Api, ControlPlane, Driver, Patch};
 use serde_json::{Value, json};
 
-use crate::load::{LOADED, delete_all};
+use crate::load::{LOADED, delete_all, name};
+use crate::objects::pod_path;
 use crate::stage::node;
 use crate::volumes::text;
 
 /// The driver, and the class of its devices.
 const DRIVER: &str = "devices.lab.berth.dev";
+
+/// The template of claims.
+const TEMPLATE: &str = "one-device";
 
 /// Devices of a node. Its processors are taken by some 65 pods, six or seven of which have a claim of their own: some nodes run out of
 /// devices, and a pod that finds none there finds one on the nodes that are still empty.
@@ -30,42 +34,71 @@ pub(super) fn claim_path(name: &str) -> String {
     format!("/apis/resource.k8s.io/v1/namespaces/{LOADED}/resourceclaims/{name}").trim_end_matches('/').to_owned()
 }
 
-/// The claim of the pod of this number: one in ten has one of its own, and one in fifty shares that of the pod before it.
-fn claim_of(i: usize) -> Option<String> {
-    match (i % 10, i % 50) {
-        (1, _) => Some(format!("device-{i}")),
-        (_, 2) => Some(format!("device-{}", i - 1)),
+/// From what the claim of a pod of the load comes.
+enum Claimed {
+    /// It is made before the pod.
+    Named(String),
+    /// The controller makes it from the template.
+    Templated,
+}
+
+/// The claim of the pod of this number: one in ten has one of its own, and one in fifty shares that of the pod before it. Of those that
+/// share none every other one comes from a template.
+fn claim_of(i: usize) -> Option<Claimed> {
+    match (i % 10, i % 20, i % 50) {
+        (1, 11, rest) if rest != 1 => Some(Claimed::Templated),
+        (1, ..) => Some(Claimed::Named(format!("device-{i}"))),
+        (.., 2) => Some(Claimed::Named(format!("device-{}", i - 1))),
         _ => None,
     }
 }
 
-/// What must be there for the pod of this number: a claim of one device, with its collection.
+/// What must be there for the pod of this number, with its collection: a claim of one device, or a template of such claims.
 pub(super) fn needed_by(i: usize) -> Option<(String, Value)> {
+    let spec = json!({"devices": {"requests": [{"name": "device", "exactly": {"deviceClassName": DRIVER}}]}});
     // Both pods that share one bring it: one of them may have come, and gone with its claim, before the other is made.
-    let claim = json!({
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaim",
-        "metadata": {"name": claim_of(i)?, "namespace": LOADED},
-        "spec": {"devices": {"requests": [{"name": "device", "exactly": {"deviceClassName": DRIVER}}]}},
-    });
-    Some((claim_path(""), claim))
+    let (collection, kind, name, spec) = match claim_of(i)? {
+        Claimed::Named(claim) => (claim_path(""), "ResourceClaim", claim, spec),
+        Claimed::Templated => (template_path(), "ResourceClaimTemplate", TEMPLATE.to_owned(), json!({"spec": spec})),
+    };
+    let metadata = json!({"name": name, "namespace": LOADED});
+    Some((collection, json!({"apiVersion": "resource.k8s.io/v1", "kind": kind, "metadata": metadata, "spec": spec})))
+}
+
+fn template_path() -> String {
+    format!("/apis/resource.k8s.io/v1/namespaces/{LOADED}/resourceclaimtemplates")
 }
 
 /// Has the pod of this number ask for its claim, if it has one.
 pub(super) fn ask(pod: &mut Value, i: usize) {
     let Some(claim) = claim_of(i) else { return };
-    pod["spec"]["resourceClaims"] = json!([{"name": "device", "resourceClaimName": claim}]);
+    pod["spec"]["resourceClaims"] = match claim {
+        Claimed::Named(claim) => json!([{"name": "device", "resourceClaimName": claim}]),
+        Claimed::Templated => json!([{"name": "device", "resourceClaimTemplateName": TEMPLATE}]),
+    };
     // Of two that share a device one must go where the other is, and that node may be full by then.
     if matches!(i % 50, 1 | 2) {
         pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("0");
     }
 }
 
-/// Deletes the claim of a pod that went, unless another pod wants it. It goes once the controller has taken its device back.
-pub(super) fn end_after(api: &Api, i: usize) {
-    if let Some(claim) = claim_of(i).filter(|_| i % 50 != 1) {
-        drop(api.delete(&claim_path(&claim), None));
+/// The claim that is to go with the pod of this number, unless another pod wants it. Of one from the template the pod says which it is, as
+/// long as it is there: no garbage collector runs.
+pub(super) fn ends_with(api: &Api, i: usize) -> Option<String> {
+    match claim_of(i).filter(|_| i % 50 != 1)? {
+        Claimed::Named(claim) => Some(claim),
+        Claimed::Templated => claim_in(&api.get(&pod_path(LOADED, &name(i))).ok()?).map(str::to_owned),
     }
+}
+
+/// Deletes the claim of a pod that went. It goes once the controller has taken its device back.
+pub(super) fn end(api: &Api, claim: &str) {
+    drop(api.delete(&claim_path(claim), None));
+}
+
+/// Whether the pod of this number waits until the controller has made its claim.
+pub(super) fn waits_for_controller(i: usize) -> bool {
+    matches!(claim_of(i), Some(Claimed::Templated))
 }
 
 /// Deletes all claims; whether none is left.
@@ -127,7 +160,10 @@ pub(super) fn broken(claims: &Claims<'_>, pods: &[Value]) -> Vec<String> {
 
 /// Whether the pod may run on the node; `Err` says why not.
 fn allows(claims: &Claims<'_>, pod: &Value, node: &str) -> Result<(), String> {
-    let Some(claim) = claim_in(pod) else { return Ok(()) };
+    if pod["spec"]["resourceClaims"].is_null() {
+        return Ok(());
+    }
+    let claim = claim_in(pod).ok_or("nothing says which claim was made for it")?;
     let object = claims.get(claim).ok_or_else(|| format!("its claim {claim} is gone"))?;
     let device = devices_of(object).next();
     let [_, pool, _] = device.ok_or_else(|| format!("its claim {claim} is not allocated"))?;
@@ -140,7 +176,8 @@ fn allows(claims: &Claims<'_>, pod: &Value, node: &str) -> Result<(), String> {
 
 /// The claim of a pod of the load: it has at most one.
 fn claim_in(pod: &Value) -> Option<&str> {
-    pod["spec"]["resourceClaims"][0]["resourceClaimName"].as_str()
+    let named = pod["spec"]["resourceClaims"][0]["resourceClaimName"].as_str();
+    named.or_else(|| pod["status"]["resourceClaimStatuses"][0]["resourceClaimName"].as_str())
 }
 
 /// What is allocated to a claim: each with its driver and its pool, which is named as its node.
@@ -192,6 +229,11 @@ fn what_must_not_be_of_devices_is_told() {
             "{pool} {user}"
         );
     }
+    let mut templated = pod.clone();
+    templated["spec"]["resourceClaims"] = json!([{"resourceClaimTemplateName": TEMPLATE}]);
+    assert_eq!(told(&[], &templated), ["pod p is on here, and nothing says which claim was made for it"]);
+    templated["status"] = json!({"resourceClaimStatuses": [{"name": "device", "resourceClaimName": "one"}]});
+    assert_eq!(told(&fine, &templated), Vec::<String>::new());
     pod["status"] = json!({"phase": "Failed", "reason": Driver::REASON, "message": "claim one is not allocated"});
     assert_eq!(told(&[], &pod), ["pod p was refused: claim one is not allocated"]);
 }

@@ -115,10 +115,13 @@ fn make(api: &Api, shared: &Shared, first: Duration, pace: Duration) {
             let keep = shared.keep.load(Ordering::Relaxed);
             if let Some(old) = number.checked_sub(keep).filter(|_| keep > 0) {
                 let now = json!({"gracePeriodSeconds": 0});
+                let claim = if shared.claims { devices::ends_with(api, old) } else { None };
                 drop(api.delete(&pod_path(LOADED, &name(old)), Some(&now)));
                 if shared.claims {
                     volumes::end_after(api, old);
-                    devices::end_after(api, old);
+                }
+                if let Some(claim) = claim {
+                    devices::end(api, &claim);
                 }
             }
         }

@@ -399,9 +399,9 @@ impl Stage {
         wait_reason(&self.plane, LOADED, "Ready", "Paused");
         let first = self.load.at_once(&self.plane.api, pods);
         change_profile(&self.plane, LOADED, &json!({"mode": "Active"}));
-        // Not one that waits for the volume controller.
-        let mut later = first + pods / 10..first + pods;
-        let tenth = later.find(|number| volumes::claim_of(*number).is_none()).unwrap();
+        // Not one that waits for a controller.
+        let waits = |number: &usize| volumes::claim_of(*number).is_some() || devices::waits_for_controller(*number);
+        let tenth = (first + pods / 10..first + pods).find(|number| !waits(number)).unwrap();
         wait_bound(&self.plane, LOADED, &name(tenth));
     }
 

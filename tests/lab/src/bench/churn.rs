@@ -9,8 +9,10 @@ use anyhow::{Result, anyhow, bail};
 use serde_json::{Value, json};
 
 use super::Bench;
-use super::cluster::PODS;
+use super::cleanup::at_once;
+use super::cluster::{PODS, pods_path};
 use super::contestant::Contestant;
+use super::figures::Figures;
 use super::pods::too_big;
 use super::workload::Workload;
 use crate::nodes::NodeSpec;
@@ -23,7 +25,24 @@ const NAME: &str = "churn";
 /// How often the end of the race is looked for between two changes.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// Pods on each node that are placed before some come that fit nowhere: upstream has 20,000 on 5,000 nodes.
+pub(super) const PLACED_PER_NODE: usize = 4;
+
 impl Bench {
+    /// A race while a node, a Service and a pod come and go.
+    pub(super) fn churn(&self, contestant: Contestant, prefix: &str) -> Result<Figures> {
+        self.make_priority_classes()?;
+        self.race(Workload::Churn, contestant, prefix)
+    }
+
+    /// A race beside placed pods, which are made before the first one, and stay.
+    pub(super) fn unschedulable(&mut self, contestant: Contestant, prefix: &str) -> Result<Figures> {
+        self.fill(self.options.nodes * PLACED_PER_NODE)?;
+        self.make_priority_classes()?;
+        self.calm()?;
+        self.race(Workload::Unschedulable, contestant, prefix)
+    }
+
     /// Runs `race` with what the workload has happen beside it.
     pub(super) fn beside<T>(
         &self,
@@ -56,9 +75,9 @@ impl Bench {
     fn recreate(&self, served_by: &str, over: &AtomicBool) -> Result<()> {
         let api = &self.cluster.plane.api;
         let (nodes, pods, services) =
-            ("/api/v1/nodes".to_owned(), pods(), format!("/api/v1/namespaces/{PODS}/services"));
+            ("/api/v1/nodes".to_owned(), pods_path(), format!("/api/v1/namespaces/{PODS}/services"));
         let gone = || {
-            let at_once = json!({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0});
+            let at_once = at_once();
             [&nodes, &pods, &services].into_iter().try_for_each(|collection| {
                 let answer = api.request("DELETE", &format!("{collection}/{NAME}"), Some(&at_once))?;
                 match answer.status {
@@ -81,7 +100,7 @@ impl Bench {
 
     fn come_that_fit_nowhere(&self, served_by: &str, over: &AtomicBool) -> Result<()> {
         every(COMES_EVERY, over, |turn| {
-            self.cluster.plane.api.post(&pods(), &too_big(&format!("big-{turn:06}"), served_by)).map(drop)
+            self.cluster.plane.api.post(&pods_path(), &too_big(&format!("big-{turn:06}"), served_by)).map(drop)
         })
     }
 }
@@ -111,10 +130,6 @@ fn every(interval: Duration, over: &AtomicBool, mut act: impl FnMut(u32) -> Resu
         act(turn)?;
     }
     Ok(())
-}
-
-fn pods() -> String {
-    format!("/api/v1/namespaces/{PODS}/pods")
 }
 
 fn service() -> Value {

@@ -24,7 +24,7 @@ const WIDTH: usize = 64;
 const NAP: Duration = Duration::from_millis(100);
 
 impl Bench {
-    /// Removes pods and events of a run. No kubelet would confirm a graceful deletion.
+    /// Removes pods and events of a run.
     pub(super) fn clean(&self) -> Result<()> {
         for kind in ["pods", "events"] {
             self.delete_all(&format!("/api/v1/namespaces/{PODS}/{kind}"))?;
@@ -34,7 +34,7 @@ impl Bench {
 
     /// Deletes all in a collection and waits until it is empty.
     pub(super) fn delete_all(&self, path: &str) -> Result<()> {
-        let at_once = json!({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0});
+        let at_once = at_once();
         self.options.stop.wait_for(&format!("all of the last run in {path} to go"), DELETE_LIMIT, || {
             let answer = self.cluster.plane.api.request("DELETE", path, Some(&at_once))?;
             // A collection that takes longer than a request may last is deleted in several.
@@ -53,22 +53,24 @@ impl Bench {
         let protected = protected.filter(|object| object["metadata"]["finalizers"].is_array());
         let names: Vec<&str> = protected.filter_map(|object| object["metadata"]["name"].as_str()).collect();
         let free = json!({"metadata": {"finalizers": null}});
-        for_each(names.len(), WIDTH, |index| {
-            if self.options.stop.is_raised() {
-                bail!("interrupted");
-            }
+        self.each(names.len(), |index| {
             self.cluster.plane.api.patch(&format!("{path}/{}", names[index]), Patch::Merge, &free).map(drop)
         })?;
         self.delete_all(path)
     }
 
-    /// Makes `count` objects in a collection, and gives up when the stop flag is raised.
+    /// Makes `count` objects in a collection.
     pub(super) fn make(&self, path: &str, count: usize, object: impl Fn(usize) -> Value + Sync) -> Result<()> {
+        self.each(count, |index| self.cluster.plane.api.post(path, &object(index)).map(drop))
+    }
+
+    /// Makes a request for each number below `count`, many at a time, and gives up when the stop flag is raised.
+    pub(super) fn each(&self, count: usize, request: impl Fn(usize) -> Result<()> + Sync) -> Result<()> {
         for_each(count, WIDTH, |index| {
             if self.options.stop.is_raised() {
                 bail!("interrupted");
             }
-            self.cluster.plane.api.post(path, &object(index)).map(drop)
+            request(index)
         })
     }
 
@@ -107,4 +109,9 @@ impl Bench {
             std::thread::sleep(left.min(NAP));
         }
     }
+}
+
+/// No kubelet would confirm a graceful deletion.
+pub(super) fn at_once() -> Value {
+    json!({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0})
 }

@@ -220,6 +220,11 @@ fn node(index: usize) -> NodeSpec {
         .resource("pods", &PODS_PER_NODE.to_string())
 }
 
+/// The collection of the pods to be placed.
+pub(super) fn pods_path() -> String {
+    format!("/api/v1/namespaces/{PODS}/pods")
+}
+
 /// The name of the `index`-th node.
 pub(super) fn node_name(index: usize) -> String {
     format!("node-{index:05}")

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 
 use super::Bench;
 use super::cluster::BOUND;
@@ -13,11 +13,9 @@ use super::figures::Figures;
 use super::pods::bound;
 use super::progress::progress;
 use super::workload::Workload;
-use crate::parallel::for_each;
 
 /// Pods that wait for the contestant when it starts.
 pub(super) const BACKLOG: usize = 200;
-const CREATORS: usize = 64;
 /// Bound pods between two progress lines.
 const STEP: usize = 10_000;
 const BUFFER: usize = 1 << 18;
@@ -65,10 +63,7 @@ impl Bench {
         let path = format!("/api/v1/namespaces/{BOUND}/pods");
         let made = AtomicUsize::new(0);
         let began = Instant::now();
-        for_each(count, CREATORS, |index| {
-            if self.options.stop.is_raised() {
-                bail!("interrupted");
-            }
+        self.each(count, |index| {
             self.cluster.plane.api.post(&path, &bound(first + index, nodes, padding))?;
             match made.fetch_add(1, Ordering::Relaxed) + 1 {
                 done if done % STEP == 0 || done == count => {

@@ -9,8 +9,7 @@
 //! placing      race and backlog: pods per second, CPU per pod, peak RSS, events
 //! claims       a race of pods that ask for devices
 //! volumes      a race of pods that have volumes
-//! churn        what comes and goes beside a race
-//! unschedulable  a race beside placed pods, while some come that fit nowhere
+//! churn        races beside which pods, nodes and Services come and go, or pods come that fit nowhere
 //! latency      how long pods wait that come at a steady rate
 //! preemption   a race in a cluster that is full
 //! faults       an extender that breaks in many ways, and recovers: seconds until its pods are placed, memory
@@ -36,7 +35,6 @@ mod preemption;
 mod progress;
 mod report;
 mod stats;
-mod unschedulable;
 mod volumes;
 mod watcher;
 mod workload;
@@ -123,11 +121,7 @@ impl Bench {
             self.fill(self.options.bound)?;
             for repeat in 1..=self.options.repeats {
                 self.read_bare_lists()?;
-                let mut contestants: Vec<_> = self.options.cold_start_contestants().collect();
-                order.shuffle(&mut contestants);
-                for contestant in contestants {
-                    self.one(Workload::ColdStart, contestant, repeat)?;
-                }
+                self.in_turn(Workload::ColdStart, repeat, &mut order)?;
             }
         }
         Ok(())
@@ -157,7 +151,7 @@ impl Bench {
             Workload::Latency => self.latency(contestant, &prefix),
             Workload::Unschedulable => self.unschedulable(contestant, &prefix),
             Workload::Preemption => self.preemption(contestant, &prefix),
-            Workload::Churn => self.make_priority_classes().and_then(|()| self.race(workload, contestant, &prefix)),
+            Workload::Churn => self.churn(contestant, &prefix),
             race => self.race(race, contestant, &prefix),
         };
         match outcome {

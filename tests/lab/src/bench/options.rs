@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 
+use super::churn;
 use super::contestant::Contestant;
-use super::unschedulable;
 use super::workload::Workload;
 use crate::wait::StopFlag;
 
@@ -187,7 +187,7 @@ impl BenchOptions {
     /// How many bound pods there are at most: at a cold start, or beside pods that fit nowhere.
     fn bound_first(&self) -> usize {
         let beside = self.workloads.contains(&Workload::Unschedulable);
-        let beside = if beside { self.nodes * unschedulable::PLACED_PER_NODE } else { 0 };
+        let beside = if beside { self.nodes * churn::PLACED_PER_NODE } else { 0 };
         let cold = if self.runs_cold_start() { self.bound } else { 0 };
         beside.max(cold)
     }

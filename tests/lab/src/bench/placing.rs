@@ -7,17 +7,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use super::Bench;
-use super::cluster::PODS;
+use super::cluster::{PODS, pods_path};
 use super::contestant::{Contestant, Running};
 use super::figures::{Figures, Latency};
 use super::pods::{pod_name, probe_prefix, waiting};
 use super::progress::progress;
 use super::watcher::Binds;
 use super::workload::Workload;
-use crate::parallel::for_each;
 
-/// Creations in flight at a time.
-const CREATORS: usize = 64;
 /// When a run is given up: this long without one more bind. A start with 150,000 bound pods needs its time.
 const STALL_LIMIT: Duration = Duration::from_mins(3);
 /// How long after the last bind events are counted and figures read.
@@ -110,11 +107,8 @@ impl Bench {
         count: usize,
         wait: impl Fn(usize) -> Result<()> + Sync,
     ) -> Result<()> {
-        let path = format!("/api/v1/namespaces/{PODS}/pods");
-        for_each(count, CREATORS, |index| {
-            if self.options.stop.is_raised() {
-                bail!("interrupted");
-            }
+        let path = pods_path();
+        self.each(count, |index| {
             wait(index)?;
             let pod = waiting(&pod_name(prefix, index), &self.cluster.server_of(contestant, index), workload);
             self.cluster.plane.api.post(&path, &pod).map(drop)

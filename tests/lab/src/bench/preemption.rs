@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 use serde_json::{Value, json};
 
 use super::Bench;
-use super::cluster::PODS;
+use super::cluster::pods_path;
 use super::contestant::Contestant;
 use super::figures::Figures;
 use super::pods::{FILLERS_PER_NODE, HIGH, LOW, filler};
@@ -17,7 +17,7 @@ impl Bench {
     pub(super) fn preemption(&self, contestant: Contestant, prefix: &str) -> Result<Figures> {
         self.make_priority_classes()?;
         let fillers = self.options.nodes * FILLERS_PER_NODE;
-        self.make(&format!("/api/v1/namespaces/{PODS}/pods"), fillers, filler)?;
+        self.make(&pods_path(), fillers, filler)?;
         self.calm()?;
         let figures = self.race(Workload::Preemption, contestant, prefix)?;
         Ok(Figures { victims: Some(fillers - self.count_fillers()?), ..figures })
@@ -40,7 +40,7 @@ impl Bench {
     }
 
     fn count_fillers(&self) -> Result<usize> {
-        let path = format!("/api/v1/namespaces/{PODS}/pods?labelSelector=app%3Dfiller");
+        let path = format!("{}?labelSelector=app%3Dfiller", pods_path());
         Ok(self.cluster.plane.api.get(&path)?["items"].as_array().map_or(0, Vec::len))
     }
 }

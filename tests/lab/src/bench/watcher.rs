@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use super::cluster::PODS;
+use super::cluster::pods_path;
 use crate::api::Api;
 
 /// Names and versions only: the smallest answer that says what is needed.
@@ -109,7 +109,7 @@ impl Shared {
 }
 
 fn collection() -> String {
-    format!("/api/v1/namespaces/{PODS}/pods?{SELECTION}")
+    format!("{}?{SELECTION}", pods_path())
 }
 
 fn version_of(object: &Value) -> Option<&str> {

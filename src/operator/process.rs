@@ -199,7 +199,8 @@ pub(super) async fn release_lease(lease: LeaseHandle, may_land: usize) -> bool {
     false
 }
 
-/// Says what has hung for longer than `limit`: a worker, or whoever is to give these beats, for the profiles and for the watches. It runs beside what it watches, and shares no lock with a worker that has the ledger.
+/// Says what has hung for longer than `limit`: a worker, or whoever is to give these beats, for the profiles and for the watches. It runs
+/// beside what it watches, and shares no lock with a worker that has the ledger.
 pub(super) fn watchdog(
     engine: Engine,
     [profiles, watches]: [Beat; 2],

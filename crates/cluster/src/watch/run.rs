@@ -208,11 +208,7 @@ impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
 
     fn item(&mut self, item: Encoded<'_>) -> Result<(), CallError> {
         let read = W::item(&mut self.decoder, item);
-        self.named(&read)?;
-        self.stats.change(&read.resource_version);
-        self.stats.shown().present(&read.key.uid, &read.resource_version, read.object.is_ok());
-        self.present(read, true, || item.json(W::message()).ok());
-        Ok(())
+        self.present(read, WatchEvent::Item, || item.json(W::message()).ok()).map(drop)
     }
 
     fn synced(&mut self, version: String) {
@@ -240,12 +236,8 @@ impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
         loop {
             let Some(event) = answer.event(self.options.silence).await? else { return Ok(()) };
             match W::frame(&mut self.decoder, event) {
-                Frame::Present(mut read) => {
-                    self.named(&read)?;
-                    let version = std::mem::take(&mut read.resource_version);
-                    self.stats.change(&version);
-                    self.stats.shown().present(&read.key.uid, &version, read.object.is_ok());
-                    self.present(read, false, || json_of(event, W::message()));
+                Frame::Present(read) => {
+                    let version = self.present(read, WatchEvent::Apply, || json_of(event, W::message()))?;
                     self.advance(&version);
                 }
                 Frame::Deleted(ReadObject { key, resource_version, .. }) => {
@@ -290,22 +282,27 @@ impl<W: Watched, K: FnMut(WatchEvent<W::Object>) + Send> Watch<W, K> {
         }
     }
 
-    /// Sends an object; `json` is its text, for an observer that wants it.
+    /// Sends an object that is there, as this event; `json` is its text, for an observer that wants it. Returns its version.
     fn present<'j>(
         &mut self,
         read: ReadObject<W::Object>,
-        reading: bool,
+        event: fn(W::Object) -> WatchEvent<W::Object>,
         json: impl FnOnce() -> Option<Cow<'j, [u8]>>,
-    ) {
+    ) -> Result<String, CallError> {
+        self.named(&read)?;
+        let ReadObject { key, resource_version, object, .. } = read;
+        self.stats.change(&resource_version);
+        self.stats.shown().present(&key.uid, &resource_version, object.is_ok());
         self.stats.frame();
-        match read.object {
+        match object {
             Ok(object) => {
                 let wanted = self.observer.as_ref().is_some_and(|observer| observer.wants(&object));
                 let json = wanted.then(json).flatten();
-                self.send(if reading { WatchEvent::Item(object) } else { WatchEvent::Apply(object) }, json.as_deref());
+                self.send(event(object), json.as_deref());
             }
-            Err(DecodeError { field, message, .. }) => self.bad(BadObject { key: read.key, field, message }),
+            Err(DecodeError { field, message, .. }) => self.bad(BadObject { key, field, message }),
         }
+        Ok(resource_version)
     }
 
     fn bad(&mut self, bad: BadObject) {

@@ -105,36 +105,37 @@ pub fn run(options: &BenchOptions) -> Result<()> {
 
 impl Bench {
     fn measure(&mut self) -> Result<()> {
-        let mut order = stats::Shuffle::new(self.options.seed);
         for repeat in 1..=self.options.repeats {
             for workload in Workload::ALL.into_iter().filter(|workload| !workload.is_late()) {
-                self.in_turn(workload, repeat, &mut order)?;
+                self.in_turn(workload, repeat)?;
             }
         }
         if self.options.workloads.contains(&Workload::Faults) {
             self.faults()?;
         }
         for repeat in 1..=self.options.repeats {
-            self.in_turn(Workload::Unschedulable, repeat, &mut order)?;
+            self.in_turn(Workload::Unschedulable, repeat)?;
         }
         if self.options.runs_cold_start() {
             self.fill(self.options.bound)?;
             for repeat in 1..=self.options.repeats {
                 self.read_bare_lists()?;
-                self.in_turn(Workload::ColdStart, repeat, &mut order)?;
+                self.in_turn(Workload::ColdStart, repeat)?;
             }
         }
         Ok(())
     }
 
-    /// One run of each contestant that takes part, in an order of its own.
-    fn in_turn(&mut self, workload: Workload, repeat: usize, order: &mut stats::Shuffle) -> Result<()> {
+    /// One run of each contestant that takes part. Each is the first as often as any other: what a run leaves behind is for the next to bear.
+    fn in_turn(&mut self, workload: Workload, repeat: usize) -> Result<()> {
         if !self.options.workloads.contains(&workload) {
             return Ok(());
         }
         let mut contestants = self.options.contestants.clone();
-        order.shuffle(&mut contestants);
         contestants.retain(|contestant| BenchOptions::takes_part(*contestant, workload));
+        stats::Shuffle::new(self.options.seed + workload as u64).shuffle(&mut contestants);
+        let first = (repeat - 1) % contestants.len().max(1);
+        contestants.rotate_left(first);
         contestants.into_iter().try_for_each(|contestant| self.one(workload, contestant, repeat))
     }
 

@@ -1,6 +1,6 @@
-use super::Parked;
+use super::{Parked, Slot};
 use crate::cycle::Diagnosis;
-use crate::model::{Pod, Str, Time};
+use crate::model::{Pod, Time};
 use crate::plugins::{Plugin, PluginSet};
 use crate::profile::{ExtenderSet, QueueTimes};
 use std::cmp::Reverse;
@@ -33,6 +33,7 @@ pub(super) enum Speaks {
 #[derive(Debug, Clone)]
 pub struct Entry {
     pub(super) pod: Arc<Pod>,
+    pub(super) slot: Slot,
     pub(super) part: Part,
     /// When the pod last (re)entered the queue; moving between the parts does not change it.
     pub(super) since: Time,
@@ -54,6 +55,8 @@ pub struct Entry {
     /// The ledger's version at which the sweep moved it, until anything else happens to it.
     pub(super) swept_at: Option<u64>,
     pub(super) diagnosis: Option<Arc<Diagnosis>>,
+    /// The number of its main reason: see `Reasons`.
+    pub(super) reason: Option<u32>,
     /// When the pod could first be tried: what gates and holds take is not the scheduler's time.
     pub(super) active_at: Option<Time>,
     /// When the last attempt began.
@@ -65,28 +68,29 @@ pub struct Entry {
 }
 
 /// The place in active: priority, then age, then arrival.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ActiveKey {
     priority: Reverse<i32>,
     since: Time,
     arrival: u64,
-    pub(super) uid: Str,
+    pub(super) slot: Slot,
 }
 
 /// The place in backoff: expiry, then as in active.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct BackoffKey {
     pub(super) expires: Time,
     priority: Reverse<i32>,
     since: Time,
     arrival: u64,
-    pub(super) uid: Str,
+    pub(super) slot: Slot,
 }
 
 impl Entry {
-    pub(super) fn new(pod: Arc<Pod>, now: Time, arrival: u64) -> Self {
+    pub(super) fn new(pod: Arc<Pod>, slot: Slot, now: Time, arrival: u64) -> Self {
         Self {
             pod,
+            slot,
             part: Part::Active,
             since: now,
             arrival,
@@ -102,6 +106,7 @@ impl Entry {
             refused_at: 0,
             swept_at: None,
             diagnosis: None,
+            reason: None,
             active_at: None,
             tried_at: Time::ZERO,
             is_dated: false,
@@ -111,6 +116,10 @@ impl Entry {
 
     pub fn pod(&self) -> &Arc<Pod> {
         &self.pod
+    }
+
+    pub const fn slot(&self) -> Slot {
+        self.slot
     }
 
     /// What keeps the pod from being tried.
@@ -184,24 +193,20 @@ impl Entry {
     }
 
     pub(super) fn active_key(&self) -> ActiveKey {
-        ActiveKey {
-            priority: Reverse(self.pod.priority),
-            since: self.since,
-            arrival: self.arrival,
-            uid: self.pod.uid.clone(),
-        }
+        let Self { since, arrival, slot, .. } = *self;
+        ActiveKey { priority: Reverse(self.pod.priority), since, arrival, slot }
     }
 
     pub(super) fn backoff_key(&self) -> BackoffKey {
-        let ActiveKey { priority, since, arrival, uid } = self.active_key();
-        BackoffKey { expires: self.expires, priority, since, arrival, uid }
+        let ActiveKey { priority, since, arrival, slot } = self.active_key();
+        BackoffKey { expires: self.expires, priority, since, arrival, slot }
     }
 }
 
 /// A popped pod: in flight until one of the queue's endings consumes it.
 #[derive(Debug)]
 #[must_use = "a popped pod must be ended: done, refused, failed, requeued, deferred or withheld"]
-pub struct Ticket(pub(super) Entry);
+pub struct Ticket(pub(super) Box<Entry>);
 
 impl Ticket {
     pub fn pod(&self) -> &Arc<Pod> {

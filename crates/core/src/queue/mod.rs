@@ -15,9 +15,11 @@
 //! A pod is in exactly one part; a popped one is a [`Ticket`], which only `done`, `refused`, `failed`, `requeue`, `defer` and
 //! `withhold` consume. Order: higher priority, then the time of the last (re)entry, then arrival.
 
+mod entries;
 mod entry;
 mod incoming;
 mod parked;
+mod reasons;
 mod summary;
 #[cfg(test)]
 mod tests;
@@ -26,6 +28,7 @@ mod turns;
 mod turns_tests;
 mod unschedulable;
 
+pub use entries::Slot;
 pub use entry::{Entry, Ticket};
 pub use incoming::Incoming;
 pub use parked::Parked;
@@ -37,9 +40,9 @@ use crate::io::Paused;
 use crate::model::{Pod, QueueEvent, Str, Time};
 use crate::plugins::{Plugin, PluginSet};
 use crate::profile::{ExtenderSet, QueueTimes};
+use entries::Entries;
 use entry::{ActiveKey, BackoffKey, Part, PassedOver, Speaks, backoff_duration, is_backing_off, released_at};
 use incoming::QueueName;
-use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use summary::Summary;
@@ -82,7 +85,7 @@ pub enum Wake {
 #[derive(Debug, Default)]
 pub struct Queue {
     times: QueueTimes,
-    entries: FxHashMap<Str, Entry>,
+    entries: Entries,
     active: BTreeSet<ActiveKey>,
     /// The part of active that waits until extenders take another question.
     deferred: PassedOver<ExtenderSet>,
@@ -111,16 +114,15 @@ impl Queue {
         Self { times, ..Self::default() }
     }
 
-    /// Makes room for `pods` that are added while the ledger is locked: a table of many is moved when it grows, 16 ms at 57,345 pods.
+    /// Makes room for `pods` that are added while the ledger is locked: a table of many is moved when it grows.
     pub fn make_room(&mut self, pods: usize) {
-        if self.entries.len() >= pods {
-            self.entries.reserve(pods);
-        }
+        self.entries.make_room(pods);
     }
 
     /// Gives back the room of pods that are gone.
     pub fn shrink(&mut self) {
-        self.entries.shrink_to_fit();
+        self.entries.shrink();
+        self.summary.shrink();
     }
 
     /// A step begins.
@@ -152,13 +154,19 @@ impl Queue {
         &self.incoming
     }
 
+    /// How many pods are queued or popped.
+    #[cfg(test)]
+    pub(crate) fn open_slots(&self) -> usize {
+        self.entries.open_slots()
+    }
+
     /// Whether no pod is queued; a popped one is not.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.entries.len() == 0
     }
 
     pub fn get(&self, uid: &str) -> Option<&Arc<Pod>> {
-        self.entries.get(uid).map(|entry| &entry.pod)
+        self.entries.by_uid(uid).map(|entry| &entry.pod)
     }
 
     /// Whether [`Self::pop`] would give a pod.
@@ -175,16 +183,16 @@ impl Queue {
         self.paused.covers(&pod.key.namespace)
     }
 
-    /// The uid of the pod that is tried next.
-    fn head(&self, full: ExtenderSet, has_room: impl Fn(&str) -> bool) -> Option<&Str> {
+    /// The pod that is tried next.
+    fn head(&self, full: ExtenderSet, has_room: impl Fn(&str) -> bool) -> Option<Slot> {
         if self.paused == Paused::All {
             return None;
         }
         let deferred = self.deferred.first(|asks| !asks.intersects(full));
         let withheld = self.withheld.first(|namespace| !self.paused.covers(namespace) && has_room(namespace));
         match self.active.first().into_iter().chain(deferred).chain(withheld).min() {
-            Some(key) => Some(&key.uid),
-            None if self.deferred.is_empty() => self.backoff.first().map(|key| &key.uid),
+            Some(key) => Some(key.slot),
+            None if self.deferred.is_empty() => self.backoff.first().map(|key| key.slot),
             None => None,
         }
     }
@@ -206,21 +214,22 @@ impl Queue {
 
     /// In an order that means nothing; for reports.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
-        self.entries.values()
+        self.entries.iter()
     }
 
     /// Adds a new pod: parked if something keeps it from being tried, else active. A known pod is replaced.
     pub fn add(&mut self, pod: Arc<Pod>, now: Time, parked: Option<Parked>) {
         self.remove(&pod.uid);
         self.arrivals += 1;
-        let mut entry = Entry::new(pod, now, self.arrivals);
+        let slot = self.entries.open(&pod.uid);
+        let mut entry = Box::new(Entry::new(pod, slot, now, self.arrivals));
         entry.active_at = parked.is_none().then_some(now);
         self.park_or_activate(entry, parked, Some(QueueEvent::PodAdd));
     }
 
     /// Replaces the object of a queued pod. `wakes`: the change may make an unschedulable pod fit.
     pub fn update(&mut self, pod: Arc<Pod>, now: Time, parked: Option<Parked>, wakes: bool) {
-        let Some(mut entry) = self.take_out(&pod.uid) else {
+        let Some(mut entry) = self.entries.slot_of(&pod.uid).and_then(|slot| self.take_out(slot)) else {
             self.add(pod, now, parked);
             return;
         };
@@ -246,7 +255,9 @@ impl Queue {
     }
 
     pub fn remove(&mut self, uid: &str) -> Option<Arc<Pod>> {
-        self.take(uid).map(|entry| entry.pod)
+        let entry = self.take_by_uid(uid)?;
+        self.entries.close(&entry);
+        Some(entry.pod)
     }
 
     /// The next pod to try: the head of active, or (as upstream) of backoff when active is empty.
@@ -254,8 +265,8 @@ impl Queue {
     /// Pods in backoff after an error, or after an extender refused nodes, are not taken early; nor are deferred ones that need
     /// an extender of `full`, or withheld ones of a namespace that has no room.
     pub fn pop(&mut self, full: ExtenderSet, has_room: impl Fn(&str) -> bool) -> Option<Ticket> {
-        let uid = self.head(full, has_room)?.clone();
-        let mut entry = self.take(&uid)?;
+        let slot = self.head(full, has_room)?;
+        let mut entry = self.take(slot)?;
         if entry.part == Part::Backoff {
             self.incoming.count(QueueName::Active, QueueEvent::PopFromBackoff);
         }
@@ -287,8 +298,8 @@ impl Queue {
 
     /// Defers no pod any more: other extenders may be interested in the pods now.
     pub fn end_deferrals(&mut self) {
-        while let Some(uid) = self.deferred.first(|_| true).map(|key| key.uid.clone()) {
-            if let Some(entry) = self.take(&uid) {
+        while let Some(slot) = self.deferred.first(|_| true).map(|key| key.slot) {
+            if let Some(entry) = self.take(slot) {
                 self.move_to_active(entry, None);
             }
         }
@@ -297,14 +308,14 @@ impl Queue {
     /// The attempt found a node by what the ledger was at `version`. If the sweep had moved the pod at that very version, what made it fit
     /// should have. (What an extender refused may be let in without any change.)
     pub fn note_placed(&mut self, ticket: &Ticket, version: u64) {
-        let Entry { swept_at, rejectors, .. } = &ticket.0;
+        let Entry { swept_at, rejectors, .. } = &*ticket.0;
         let is_rescued = *swept_at == Some(version) && !rejectors.has(Plugin::Extender);
         self.rescued_by_sweep += u64::from(is_rescued);
     }
 
     /// The attempt placed the pod: it leaves the queue.
     pub fn done(&mut self, ticket: Ticket) {
-        drop(ticket);
+        self.entries.close(&ticket.0);
     }
 
     /// No node fitted, by a look at the ledger's `version`. The pod waits for a later event that may help one of `rejectors`.
@@ -363,11 +374,11 @@ impl Queue {
 
     /// Ends the backoff of at most `most` pods that an extender failed or refused, the soonest first.
     pub fn expedite(&mut self, most: usize) {
-        let waiting = self.error_backoff.iter().map(|key| &key.uid);
-        let by_extender = |uid: &&Str| self.entries.get(*uid).is_some_and(|e| e.rejectors.has(Plugin::Extender));
-        let expedited: Vec<Str> = waiting.filter(by_extender).take(most).cloned().collect();
-        for uid in expedited {
-            if let Some(entry) = self.take(&uid) {
+        let waiting = self.error_backoff.iter().map(|key| key.slot);
+        let by_extender = |slot: &Slot| self.entries.get(*slot).is_some_and(|e| e.rejectors.has(Plugin::Extender));
+        let expedited: Vec<Slot> = waiting.filter(by_extender).take(most).collect();
+        for slot in expedited {
+            if let Some(entry) = self.take(slot) {
                 self.move_to_active(entry, Some(QueueEvent::ForceActivate));
             }
         }
@@ -386,7 +397,7 @@ impl Queue {
     /// O(unschedulable pods).
     pub fn wake(&mut self, now: Time, mut wake: impl FnMut(&Entry) -> Wake) {
         let by = |entry: &Entry| match wake(entry) {
-            Wake::Requeue(by) => Some((entry.pod.uid.clone(), by)),
+            Wake::Requeue(by) => Some((entry.slot, by)),
             Wake::Stay => None,
         };
         let woken = self.groups().flat_map(|group| self.entries_of(group)).filter_map(by).collect();
@@ -399,14 +410,14 @@ impl Queue {
     }
 
     pub fn entries_of<'a>(&'a self, group: &'a Group) -> impl Iterator<Item = &'a Entry> {
-        group.pods().filter_map(|uid| self.entries.get(uid))
+        group.pods().filter_map(|slot| self.entries.get(slot))
     }
 
     /// Moves these unschedulable pods to backoff, or to active if their backoff has ended, each for the event that woke it. Their order
     /// does not matter.
-    pub fn requeue_woken(&mut self, now: Time, woken: Vec<(Str, QueueEvent)>) {
-        for (uid, by) in woken {
-            if let Some(entry) = self.take(&uid) {
+    pub fn requeue_woken(&mut self, now: Time, woken: Vec<(Slot, QueueEvent)>) {
+        for (slot, by) in woken {
+            if let Some(entry) = self.take(slot) {
                 self.move_to_active_or_backoff(entry, now, by);
             }
         }
@@ -414,14 +425,15 @@ impl Queue {
 
     /// Moves the pod `uid` to active or backoff if it is unschedulable.
     pub fn retry(&mut self, uid: &str, now: Time) {
-        let Some(entry) = self.entries.get_mut(uid) else { return };
+        let Some(slot) = self.entries.slot_of(uid) else { return };
+        let Some(entry) = self.entries.get_mut(slot) else { return };
         if entry.speaks == Speaks::Queued {
             // It is not to be put back untried: another one speaks.
             entry.speaks = Speaks::No;
             let key = GroupKey::of(entry);
             self.call_next(&key);
         } else if entry.part == Part::Unschedulable
-            && let Some(entry) = self.take(uid)
+            && let Some(entry) = self.take(slot)
         {
             self.move_to_active_or_backoff(entry, now, QueueEvent::ForceActivate);
         }
@@ -429,19 +441,19 @@ impl Queue {
 
     /// The plugins that refused the pod `uid` last, and the ledger's version then.
     pub fn refused_by(&self, uid: &str) -> Option<(PluginSet, u64)> {
-        self.entries.get(uid).map(|entry| (entry.rejectors, entry.refused_at))
+        self.entries.by_uid(uid).map(|entry| (entry.rejectors, entry.refused_at))
     }
 
     /// Why no node fitted the queued pod `uid`, if that was the end of its last attempt.
     pub fn diagnosis(&self, uid: &str) -> Option<&Arc<Diagnosis>> {
-        self.entries.get(uid)?.diagnosis.as_ref()
+        self.entries.by_uid(uid)?.diagnosis.as_ref()
     }
 
     /// Moves every pod whose backoff has ended to active.
     pub fn flush_backoff(&mut self, now: Time) {
-        let ended = |part: &BTreeSet<BackoffKey>| part.first().filter(|key| !is_backing_off(key.expires, now)).cloned();
+        let ended = |part: &BTreeSet<BackoffKey>| part.first().filter(|key| !is_backing_off(key.expires, now)).copied();
         while let Some(key) = ended(&self.backoff).or_else(|| ended(&self.error_backoff)) {
-            if let Some(entry) = self.take_out(&key.uid) {
+            if let Some(entry) = self.take_out(key.slot) {
                 self.move_to_active(entry, Some(QueueEvent::BackoffComplete));
             }
         }
@@ -451,15 +463,15 @@ impl Queue {
     /// the ledger's up to which all changes have been followed.
     pub fn sweep(&mut self, now: Time, version: u64) -> usize {
         let limit = self.times.max_unschedulable;
-        let mut due: Vec<(Str, bool)> = Vec::new();
+        let mut due: Vec<(Slot, bool)> = Vec::new();
         for group in self.groups() {
             let waits = |entry: &&Entry| now.since(turns::last_tried(group, entry)) > limit;
             // Whoever is tried for such a pod waits as well: no hint has missed anything.
             let is_called = group.call.is_some();
-            due.extend(self.entries_of(group).filter(waits).map(|entry| (entry.pod.uid.clone(), is_called)));
+            due.extend(self.entries_of(group).filter(waits).map(|entry| (entry.slot, is_called)));
         }
-        for (uid, is_called) in &due {
-            if let Some(mut entry) = self.take(uid) {
+        for (slot, is_called) in &due {
+            if let Some(mut entry) = self.take(*slot) {
                 entry.swept_at = (!is_called).then_some(version);
                 self.move_to_active_or_backoff(entry, now, QueueEvent::UnschedulableTimeout);
             }
@@ -489,7 +501,7 @@ impl Queue {
         first.into_iter().flatten().map(|key| released_at(key.expires)).min()
     }
 
-    fn move_to_active_or_backoff(&mut self, entry: Entry, now: Time, by: QueueEvent) {
+    fn move_to_active_or_backoff(&mut self, entry: Box<Entry>, now: Time, by: QueueEvent) {
         if is_backing_off(entry.expires, now) {
             self.move_to_backoff(entry, Some(by));
         } else {
@@ -498,14 +510,14 @@ impl Queue {
     }
 
     /// `by` is the event that brings the pod there; none where it was there before.
-    fn move_to_active(&mut self, mut entry: Entry, by: Option<QueueEvent>) {
+    fn move_to_active(&mut self, mut entry: Box<Entry>, by: Option<QueueEvent>) {
         self.count(QueueName::Active, by);
         entry.part = Part::Active;
         self.active.insert(entry.active_key());
         self.keep(entry);
     }
 
-    fn move_to_backoff(&mut self, mut entry: Entry, by: Option<QueueEvent>) {
+    fn move_to_backoff(&mut self, mut entry: Box<Entry>, by: Option<QueueEvent>) {
         self.count(QueueName::Backoff, by);
         entry.part = Part::Backoff;
         self.backoff_of(&entry).insert(entry.backoff_key());
@@ -516,7 +528,7 @@ impl Queue {
         if entry.waits_out() { &mut self.error_backoff } else { &mut self.backoff }
     }
 
-    fn move_to_unschedulable(&mut self, mut entry: Entry, by: Option<QueueEvent>) {
+    fn move_to_unschedulable(&mut self, mut entry: Box<Entry>, by: Option<QueueEvent>) {
         self.count(QueueName::Unschedulable, by);
         entry.part = Part::Unschedulable;
         self.unschedulable.insert(&mut entry);
@@ -529,14 +541,18 @@ impl Queue {
         }
     }
 
-    fn keep(&mut self, mut entry: Entry) {
+    fn keep(&mut self, mut entry: Box<Entry>) {
         self.summary.add(&mut entry, &self.entries);
-        self.entries.insert(entry.pod.uid.clone(), entry);
+        self.entries.put(entry);
+    }
+
+    fn take_by_uid(&mut self, uid: &str) -> Option<Box<Entry>> {
+        self.take(self.entries.slot_of(uid)?)
     }
 
     /// Takes the pod out; if it spoke for its group, another one does now.
-    fn take(&mut self, uid: &str) -> Option<Entry> {
-        let mut entry = self.take_out(uid)?;
+    fn take(&mut self, slot: Slot) -> Option<Box<Entry>> {
+        let mut entry = self.take_out(slot)?;
         if entry.speaks == Speaks::Queued {
             entry.speaks = Speaks::Popped;
             self.call_next(&GroupKey::of(&entry));
@@ -544,9 +560,9 @@ impl Queue {
         Some(entry)
     }
 
-    fn take_out(&mut self, uid: &str) -> Option<Entry> {
-        let mut entry = self.entries.remove(uid)?;
-        self.summary.remove(&entry);
+    fn take_out(&mut self, slot: Slot) -> Option<Box<Entry>> {
+        let mut entry = self.entries.take(slot)?;
+        self.summary.remove(&mut entry);
         match entry.part {
             Part::Active => drop(self.active.remove(&entry.active_key())),
             Part::Deferred(asks) => self.deferred.remove(&asks, &entry.active_key()),

@@ -21,7 +21,7 @@ pub enum Parked {
 impl Queue {
     /// What parks the queued pod `uid`.
     pub fn parked(&self, uid: &str) -> Option<Parked> {
-        match self.entries.get(uid)?.part {
+        match self.entries.by_uid(uid)?.part {
             Part::Parked(why) => Some(why),
             _ => None,
         }
@@ -29,7 +29,7 @@ impl Queue {
 
     /// Parks the queued pod `uid` while the eviction of its victims is being asked for.
     pub fn gate(&mut self, uid: &str) {
-        if let Some(entry) = self.take(uid) {
+        if let Some(entry) = self.take_by_uid(uid) {
             self.park(entry, Parked::Preempting, None);
         }
     }
@@ -59,19 +59,19 @@ impl Queue {
         self.move_to_active_or_backoff(entry, now, QueueEvent::ForceActivate);
     }
 
-    fn take_gated(&mut self, uid: &str) -> Option<Entry> {
-        let gated = self.entries.get(uid).is_some_and(|entry| entry.part == Part::Parked(Parked::Preempting));
-        if gated { self.take(uid) } else { None }
+    fn take_gated(&mut self, uid: &str) -> Option<Box<Entry>> {
+        let gated = self.entries.by_uid(uid).is_some_and(|entry| entry.part == Part::Parked(Parked::Preempting));
+        if gated { self.take_by_uid(uid) } else { None }
     }
 
-    pub(super) fn park_or_activate(&mut self, entry: Entry, parked: Option<Parked>, by: Option<QueueEvent>) {
+    pub(super) fn park_or_activate(&mut self, entry: Box<Entry>, parked: Option<Parked>, by: Option<QueueEvent>) {
         match parked {
             Some(why) => self.park(entry, why, by),
             None => self.move_to_active(entry, by),
         }
     }
 
-    pub(super) fn park(&mut self, mut entry: Entry, why: Parked, by: Option<QueueEvent>) {
+    pub(super) fn park(&mut self, mut entry: Box<Entry>, why: Parked, by: Option<QueueEvent>) {
         self.count(QueueName::Unschedulable, by);
         if why == Parked::Held {
             // What stopped it before is not what stops it now.

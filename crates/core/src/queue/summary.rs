@@ -1,11 +1,12 @@
 //! What reports say of queued pods, kept up to date as pods come and go: a report costs no look at each of them.
 
-use super::{Entry, Parked};
+use super::entries::Entries;
+use super::reasons::Reasons;
+use super::{Entry, Parked, Slot};
 use crate::cycle::ReasonText;
-use crate::model::{Plugin, PluginSet, Str};
-use rustc_hash::FxHashMap;
+use crate::model::{Plugin, PluginSet};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BinaryHeap;
 
 /// The plugin that refused a pod on most nodes, and its reason.
 pub type MainReason = (&'static str, ReasonText);
@@ -13,39 +14,35 @@ pub type MainReason = (&'static str, ReasonText);
 #[derive(Debug, Default)]
 pub(super) struct Summary {
     refused_by: [usize; Plugin::ALL.len()],
-    reasons: BTreeMap<MainReason, usize>,
-    /// Creation, arrival and uid of each pod that is not gated, and of some that are gone.
-    oldest: BinaryHeap<Reverse<(i64, u64, Str)>>,
+    reasons: Reasons,
+    /// Creation, arrival and slot of each pod that is not gated, and of some that are gone.
+    oldest: BinaryHeap<Reverse<(i64, u64, Slot)>>,
 }
 
 impl Summary {
     /// `entries`: those that were added before.
-    pub(super) fn add(&mut self, entry: &mut Entry, entries: &FxHashMap<Str, Entry>) {
+    pub(super) fn add(&mut self, entry: &mut Entry, entries: &Entries) {
         refusals(entry).count_in(&mut self.refused_by);
-        if let Some(reason) = main_reason(entry) {
-            *self.reasons.entry(reason).or_insert(0) += 1;
-        }
+        self.reasons.add(entry);
         let is_open = entry.pod.gates.is_empty();
         let was_dated = std::mem::replace(&mut entry.is_dated, is_open);
         if is_open && !was_dated {
             if self.oldest.len() > 2 * entries.len() + 1_024 {
                 self.forget_ages_of_the_gone(entries);
             }
-            self.oldest.push(Reverse((entry.pod.created_unix_us, entry.arrival, entry.pod.uid.clone())));
+            self.oldest.push(Reverse((entry.pod.created_unix_us, entry.arrival, entry.slot)));
         }
     }
 
     /// `entry` is as it was added.
-    pub(super) fn remove(&mut self, entry: &Entry) {
+    pub(super) fn remove(&mut self, entry: &mut Entry) {
         refusals(entry).uncount_in(&mut self.refused_by);
-        if let Some(reason) = main_reason(entry)
-            && let Some(pods) = self.reasons.get_mut(&reason)
-        {
-            *pods -= 1;
-            if *pods == 0 {
-                self.reasons.remove(&reason);
-            }
-        }
+        self.reasons.remove(entry);
+    }
+
+    /// Gives back the room of reasons that no pod has.
+    pub(super) fn shrink(&mut self) {
+        self.reasons.shrink();
     }
 
     /// Pods by plugin that refused them, gated ones for the plugin that reads gates; a pod counts once for each.
@@ -55,21 +52,21 @@ impl Summary {
 
     /// Main reasons with their pods, in the order of plugins' names and of texts.
     pub(super) fn reasons(&self) -> impl Iterator<Item = (&MainReason, usize)> {
-        self.reasons.iter().map(|(reason, pods)| (reason, *pods))
+        self.reasons.all()
     }
 
-    fn forget_ages_of_the_gone(&mut self, entries: &FxHashMap<Str, Entry>) {
+    fn forget_ages_of_the_gone(&mut self, entries: &Entries) {
         let mut noted: Vec<_> = std::mem::take(&mut self.oldest).into_vec();
-        noted.retain(|Reverse((_, arrival, uid))| waits(entries, *arrival, uid));
+        noted.retain(|Reverse((_, arrival, slot))| waits(entries, *arrival, *slot));
         noted.sort_unstable();
         noted.dedup();
         self.oldest = noted.into();
     }
 
     /// When the oldest of the pods was created that are not gated. Amortised O(1).
-    pub(super) fn oldest(&mut self, entries: &FxHashMap<Str, Entry>) -> Option<i64> {
-        while let Some(Reverse((created, arrival, uid))) = self.oldest.peek() {
-            if waits(entries, *arrival, uid) {
+    pub(super) fn oldest(&mut self, entries: &Entries) -> Option<i64> {
+        while let Some(Reverse((created, arrival, slot))) = self.oldest.peek() {
+            if waits(entries, *arrival, *slot) {
                 return Some(*created);
             }
             self.oldest.pop();
@@ -78,8 +75,8 @@ impl Summary {
     }
 }
 
-fn waits(entries: &FxHashMap<Str, Entry>, arrival: u64, uid: &str) -> bool {
-    entries.get(uid).is_some_and(|entry| entry.arrival == arrival && entry.pod.gates.is_empty())
+fn waits(entries: &Entries, arrival: u64, slot: Slot) -> bool {
+    entries.get(slot).is_some_and(|entry| entry.arrival == arrival && entry.pod.gates.is_empty())
 }
 
 /// After `unschedulable_pods` of upstream. Held pods are counted elsewhere.
@@ -94,7 +91,7 @@ fn refusals(entry: &Entry) -> PluginSet {
 
 /// The plugin that refused the pod on most nodes, and its reason: a few nodes that are cordoned or tainted are not what keeps a pod
 /// waiting. What PreFilter refuses has one reason for all nodes.
-fn main_reason(entry: &Entry) -> Option<MainReason> {
+pub(super) fn main_reason(entry: &Entry) -> Option<MainReason> {
     let diagnosis = entry.diagnosis.as_ref()?;
     if let Some(message) = diagnosis.pre_filter() {
         return Some((entry.rejectors.iter().next()?.name(), ReasonText::Own(message.clone())));
@@ -112,6 +109,7 @@ mod tests {
     use crate::model::{Pod, Time};
     use crate::queue::{Queue, Then, Ticket};
     use crate::testing::{pod, shape};
+    use std::collections::BTreeMap;
     use std::sync::Arc;
 
     /// What a look at each entry says: pods by plugin, pods by reason, and the oldest.
@@ -143,6 +141,7 @@ mod tests {
             let mut rng = Rng::seeded(seed);
             let mut queue = Queue::default();
             let (mut tickets, mut refused) = (Vec::new(), 0);
+            let mut last: Option<Arc<Diagnosis>> = None;
             for step in 0..200_u64 {
                 let now = Time::from_millis(500 * step);
                 let which = rng.below(30);
@@ -169,7 +168,11 @@ mod tests {
                     6 => {
                         let by = [Plugin::NodeResourcesFit, Plugin::NodeAffinity][rng.below(2) as usize];
                         let message = ["a", "b", "c"][rng.below(3) as usize];
-                        let diagnosis = Arc::new(Diagnosis::before_filter(&Arc::new(shape()), 3, message));
+                        // Equal pods share a diagnosis.
+                        let shared = last.take().filter(|_| rng.below(2) == 0);
+                        let diagnosis = shared
+                            .unwrap_or_else(|| Arc::new(Diagnosis::before_filter(&Arc::new(shape()), 3, message)));
+                        last = Some(diagnosis.clone());
                         let ticket = tickets.swap_remove(0);
                         let then = [Then::Waits, Then::TriedAgain, Then::Evicts][rng.below(3) as usize];
                         queue.refused(ticket, PluginSet::of(by), diagnosis, step, now, then);

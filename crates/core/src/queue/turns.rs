@@ -7,9 +7,9 @@
 
 use super::entry::{Speaks, backoff_duration, is_backing_off};
 use super::unschedulable::GroupKey;
-use super::{Entry, Group, Queue};
+use super::{Entry, Group, Queue, Slot};
 use crate::cycle::Diagnosis;
-use crate::model::{QueueEvent, Str, Time};
+use crate::model::{QueueEvent, Time};
 use crate::plugins::helped::ROW_FILTERS;
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ pub(super) struct Call {
     by: QueueEvent,
     /// The ledger's version at which it was called last.
     version: u64,
-    /// The uid of the pod that is queued.
-    pub(super) speaker: Option<Str>,
+    /// The pod that is queued.
+    pub(super) speaker: Option<Slot>,
 }
 
 /// Whether the refusal of a pod holds for every pod with its row shape: row filters alone refused it, on all nodes. Volumes and claims
@@ -70,7 +70,7 @@ impl Queue {
     /// Ends the call of the group. Who is queued to speak stays queued, on its own account.
     pub(super) fn end_call(&mut self, key: &GroupKey) {
         if let Some(speaker) = self.unschedulable.end_call(key)
-            && let Some(entry) = self.entries.get_mut(&speaker)
+            && let Some(entry) = self.entries.get_mut(speaker)
         {
             entry.speaks = Speaks::No;
         }
@@ -88,14 +88,14 @@ impl Queue {
     pub(super) fn call_next(&mut self, key: &GroupKey) {
         let Some(group) = self.unschedulable.get(key) else { return };
         let Some(call) = &group.call else { return };
-        let Some(uid) = self.next_of(group, call.version).cloned() else {
+        let Some(slot) = self.next_of(group, call.version) else {
             self.unschedulable.end_call(key);
             return;
         };
         let by = call.by;
-        let Some(mut entry) = self.take_out(&uid) else { return };
+        let Some(mut entry) = self.take_out(slot) else { return };
         if let Some(call) = self.unschedulable.get_mut(key).and_then(|group| group.call.as_mut()) {
-            call.speaker = Some(uid);
+            call.speaker = Some(slot);
         }
         entry.speaks = Speaks::Queued;
         self.move_to_active_or_backoff(entry, self.now, by);
@@ -103,16 +103,16 @@ impl Queue {
 
     /// The pod that is tried next of a group that was called at `version`: the first one, unless it still backs off and another one's
     /// backoff ends before.
-    fn next_of<'a>(&self, group: &'a Group, version: u64) -> Option<&'a Str> {
-        let untried = |uid: &&Str| self.entries.get(*uid).is_some_and(|entry| entry.refused_at < version);
+    fn next_of(&self, group: &Group, version: u64) -> Option<Slot> {
+        let untried = |slot: &Slot| self.entries.get(*slot).is_some_and(|entry| entry.refused_at < version);
         let first = group.pods().next().filter(untried)?;
-        let expires = |uid: &Str| {
-            let mut entry = self.entries.get(uid)?.clone();
+        let expires = |slot: Slot| {
+            let mut entry = self.entries.get(slot)?.clone();
             self.catch_up(&mut entry);
             Some(entry.expires)
         };
         let until = expires(first).filter(|until| is_backing_off(*until, self.now));
-        let is_sooner = |uid: &&Str| until.is_some_and(|until| expires(uid).is_some_and(|other| other < until));
+        let is_sooner = |slot: &Slot| until.is_some_and(|until| expires(*slot).is_some_and(|other| other < until));
         Some(group.least_tried().filter(untried).filter(is_sooner).unwrap_or(first))
     }
 
@@ -121,7 +121,7 @@ impl Queue {
         let group = self.unschedulable.group_of(entry);
         group.note_refused(version, diagnosis);
         let Some(call) = group.call.take_if(|call| call.version <= version) else { return };
-        if let Some(mut untried) = call.speaker.and_then(|uid| self.take_out(&uid)) {
+        if let Some(mut untried) = call.speaker.and_then(|slot| self.take_out(slot)) {
             untried.speaks = Speaks::No;
             self.move_to_unschedulable(untried, None);
         }

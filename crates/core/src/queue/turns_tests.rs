@@ -306,16 +306,16 @@ fn who_may_be_tried_at_once_comes_before_who_backs_off() {
 fn check(queue: &Queue) {
     let mut asleep = 0;
     for group in queue.groups() {
-        let speaker = group.call.as_ref().and_then(|call| call.speaker.as_ref());
+        let speaker = group.call.as_ref().and_then(|call| call.speaker);
         assert!(group.pods().next().is_some() || speaker.is_some(), "a group without pods");
         assert!(group.least_tried().is_some() || group.pods().next().is_none());
-        for uid in group.pods() {
-            let entry = &queue.entries[uid];
+        for slot in group.pods() {
+            let entry = queue.entries.get(slot).expect("a pod of a group is queued");
             assert_eq!((entry.part, GroupKey::of(entry)), (Part::Unschedulable, group.key()));
             asleep += 1;
         }
-        if let Some(uid) = speaker {
-            let entry = &queue.entries[uid];
+        if let Some(slot) = speaker {
+            let entry = queue.entries.get(slot).expect("who speaks is queued");
             assert!(entry.speaks == Speaks::Queued && matches!(entry.part, Part::Active | Part::Backoff), "{entry:?}");
             assert_eq!(GroupKey::of(entry), group.key());
         }
@@ -382,6 +382,8 @@ fn whatever_happens_each_pod_is_in_one_place_and_each_call_has_one_that_speaks()
                 }
             }
             check(&waiting.queue);
+            let queued = waiting.queue.entries().count();
+            assert_eq!(waiting.queue.open_slots(), queued + tickets.len(), "seed {seed}, step {step}");
             called += waiting.queue.groups().filter(|group| group.call.is_some()).count();
         }
     }

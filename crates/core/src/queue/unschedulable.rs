@@ -1,7 +1,7 @@
-use super::Entry;
 use super::turns::Call;
+use super::{Entry, Slot};
 use crate::cycle::Diagnosis;
-use crate::model::{PodShape, Str, Time};
+use crate::model::{PodShape, Time};
 use crate::plugins::PluginSet;
 use crate::profile::QueueTimes;
 use rustc_hash::FxHashMap;
@@ -38,8 +38,8 @@ pub struct Group {
     /// What rows read of them, and nothing else.
     shape: Arc<PodShape>,
     key: GroupKey,
-    /// The uids by turn. A group without pods is there as long as one is queued to be tried for all.
-    pods: BTreeMap<u64, Str>,
+    /// By turn. A group without pods is there as long as one is queued to be tried for all.
+    pods: BTreeMap<u64, Slot>,
     /// The turns by [`Entry::own_tries`].
     by_own_tries: BTreeSet<(i64, u64)>,
     /// Since when each of them has had the words that its last attempt ended with.
@@ -118,15 +118,15 @@ impl Group {
         self.key.is_nominated
     }
 
-    /// The uids in the order of their turns, which is that in which the pods were refused first.
-    pub fn pods(&self) -> impl Iterator<Item = &Str> {
-        self.pods.values()
+    /// In the order of their turns, which is that in which the pods were refused first.
+    pub(super) fn pods(&self) -> impl Iterator<Item = Slot> {
+        self.pods.values().copied()
     }
 
-    /// The uid of a pod that was tried the least, or last: of all backoffs its own ends first.
-    pub(super) fn least_tried(&self) -> Option<&Str> {
+    /// A pod that was tried the least, or last: of all backoffs its own ends first.
+    pub(super) fn least_tried(&self) -> Option<Slot> {
         let (_, turn) = self.by_own_tries.first()?;
-        self.pods.get(turn)
+        self.pods.get(turn).copied()
     }
 
     /// A pod was refused at `version`, as each other one would have been.
@@ -159,7 +159,7 @@ impl Unschedulable {
         let group = self.group_of(entry);
         entry.tries = group.tries;
         group.by_own_tries.insert((entry.own_tries(), entry.turn));
-        let is_new = group.pods.insert(entry.turn, entry.pod.uid.clone()).is_none();
+        let is_new = group.pods.insert(entry.turn, entry.slot).is_none();
         self.len += usize::from(is_new);
     }
 
@@ -172,8 +172,8 @@ impl Unschedulable {
         self.drop_if_over(&key);
     }
 
-    /// Ends the call of the group, and gives the uid of the pod that is queued to speak.
-    pub(super) fn end_call(&mut self, key: &GroupKey) -> Option<Str> {
+    /// Ends the call of the group, and gives the pod that is queued to speak.
+    pub(super) fn end_call(&mut self, key: &GroupKey) -> Option<Slot> {
         let call = self.groups.get_mut(key)?.call.take()?;
         self.drop_if_over(key);
         call.speaker

@@ -158,11 +158,11 @@ impl Worker {
             return None;
         }
         let (facts, version) = step.ledger.read(|ledger| {
-            let is_as_seen =
-                matches!(ledger.pod(&pod.uid), Some(PodState::Pending(now)) if now.nominated_node.is_none());
+            let is_not_nominated = ledger.nominations().is_empty()
+                || matches!(ledger.pod(&pod.uid), Some(PodState::Pending(now)) if now.nominated_node.is_none());
             let waits_for_nobody = ledger.pending_preemption(&pod.uid).is_none();
             let has_no_claim = ledger.devices().extended_claim_of(&pod.key.namespace, &pod.uid).is_none();
-            (is_as_seen && waits_for_nobody && has_no_claim).then(|| (ledger.facts_version(), ledger.version()))
+            (is_not_nominated && waits_for_nobody && has_no_claim).then(|| (ledger.facts_version(), ledger.version()))
         })?;
         Some((self.known_refusals.get(self.arms.profile(), facts, pod)?.clone(), version))
     }

@@ -308,7 +308,7 @@ impl Worker {
         let Self { arms, heaviest, .. } = self;
         let scheduler = arms.of_mut(attempt.ticket.pod());
         let found = match turn {
-            Turn::Wait => return,
+            Turn::Wait => return self.requeue(step, attempt.ticket),
             Turn::Ask => return self.ask(step, attempt, AskedAbout::Nodes(state)),
             Turn::Failed(text) => {
                 // Made again after backoff, or when the extender has recovered.

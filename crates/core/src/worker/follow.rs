@@ -264,7 +264,7 @@ impl Worker {
         for entry in each.into_iter().flat_map(|group| queue.entries_of(group)) {
             match judge.by_kind(entry.rejectors(), entry.refused_at()) {
                 Helped::No => {}
-                Helped::By(by) => woken.push((entry.pod().uid.clone(), by)),
+                Helped::By(by) => woken.push((entry.slot(), by)),
                 Helped::Perhaps => undecided.push(entry),
             }
         }
@@ -278,7 +278,7 @@ impl Worker {
                     // Also of a shape that was compared before.
                     hold.take(1).ok()?;
                     let by = judge.compare(ledger, hold, refused, entry.pod()).ok()?;
-                    woken.extend(by.map(|by| (entry.pod().uid.clone(), by)));
+                    woken.extend(by.map(|by| (entry.slot(), by)));
                     undecided.next();
                 }
                 Some(())

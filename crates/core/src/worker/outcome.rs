@@ -69,13 +69,15 @@ impl Worker {
                 self.count_placed(step.now, &ticket);
                 self.queue.done(ticket);
             }
-            BindOutcome::PodDeleted | BindOutcome::BoundElsewhere { .. } => self.queue.done(ticket),
+            // An unknown outcome does not end an attempt.
+            BindOutcome::PodDeleted | BindOutcome::BoundElsewhere { .. } | BindOutcome::Unknown => {
+                self.queue.done(ticket);
+            }
             BindOutcome::Refused { message, .. } => {
                 self.measures.part(Part::BindFailed, step.now.since(ticket.part_began()));
                 self.measure_binder(Part::BindFailed, &ticket, step.now);
                 self.bind_failed(step, ticket, &format!("binding rejected: {message}"), NominatedNode::Clear);
             }
-            BindOutcome::Unknown => {}
         }
     }
 

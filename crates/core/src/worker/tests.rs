@@ -565,6 +565,11 @@ proptest! {
         let mut want: Vec<Str> = pending.iter().map(|p| p.uid.clone()).collect();
         want.sort_unstable();
         prop_assert_eq!(all, want);
+        // No pod that is gone keeps its slot.
+        for worker in &bench.workers {
+            let known = worker.queue.entries().count() + worker.binding.len();
+            prop_assert_eq!(worker.queue.open_slots(), known);
+        }
     }
 }
 

@@ -1,0 +1,167 @@
+use super::Entry;
+use crate::model::Str;
+use rustc_hash::FxHashMap;
+
+/// The number of a pod from when it comes into the queue until it leaves it for good: all parts of the queue know pods by it. A pass over a
+/// hundred thousand pods then hashes and compares no text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Slot(u32);
+
+impl Slot {
+    const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Queued pods by slot and by uid. A popped pod keeps both.
+#[derive(Debug, Default)]
+pub(super) struct Entries {
+    slots: Vec<Option<Box<Entry>>>,
+    free: Vec<Slot>,
+    by_uid: FxHashMap<Str, Slot>,
+    /// Those that are not popped.
+    queued: usize,
+}
+
+impl Entries {
+    pub(super) const fn len(&self) -> usize {
+        self.queued
+    }
+
+    /// Makes room for `pods`: a table of many is moved when it grows.
+    pub(super) fn make_room(&mut self, pods: usize) {
+        if self.by_uid.len() >= pods {
+            self.by_uid.reserve(pods);
+            self.slots.reserve(pods.saturating_sub(self.free.len()));
+        }
+    }
+
+    /// Gives back the room of pods that are gone, as far as no later one is still there.
+    pub(super) fn shrink(&mut self) {
+        let mut is_free = vec![false; self.slots.len()];
+        self.free.iter().for_each(|slot| is_free[slot.index()] = true);
+        let kept = is_free.iter().rposition(|free| !free).map_or(0, |last| last + 1);
+        self.slots.truncate(kept);
+        self.free.retain(|slot| slot.index() < kept);
+        self.slots.shrink_to_fit();
+        self.free.shrink_to_fit();
+        self.by_uid.shrink_to_fit();
+    }
+
+    /// The slot for a pod that is not in the queue.
+    pub(super) fn open(&mut self, uid: &Str) -> Slot {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            Slot(self.slots.len() as u32 - 1)
+        });
+        let before = self.by_uid.insert(uid.clone(), slot);
+        debug_assert_eq!(before, None, "{uid} has a slot");
+        slot
+    }
+
+    /// The pod leaves the queue for good.
+    pub(super) fn close(&mut self, entry: &Entry) {
+        debug_assert!(self.slots[entry.slot.index()].is_none(), "{} is queued", entry.pod.key);
+        if self.by_uid.get(&entry.pod.uid) == Some(&entry.slot) {
+            self.by_uid.remove(&entry.pod.uid);
+        }
+        self.free.push(entry.slot);
+    }
+
+    /// The slot of a pod that is queued, or popped.
+    pub(super) fn slot_of(&self, uid: &str) -> Option<Slot> {
+        self.by_uid.get(uid).copied()
+    }
+
+    pub(super) fn get(&self, slot: Slot) -> Option<&Entry> {
+        self.slots.get(slot.index())?.as_deref()
+    }
+
+    pub(super) fn get_mut(&mut self, slot: Slot) -> Option<&mut Entry> {
+        self.slots.get_mut(slot.index())?.as_deref_mut()
+    }
+
+    pub(super) fn by_uid(&self, uid: &str) -> Option<&Entry> {
+        self.get(self.slot_of(uid)?)
+    }
+
+    pub(super) fn put(&mut self, entry: Box<Entry>) {
+        let slot = entry.slot.index();
+        let before = self.slots[slot].replace(entry);
+        debug_assert!(before.is_none(), "the slot is taken");
+        self.queued += 1;
+    }
+
+    /// Takes the entry out; the pod keeps its slot.
+    pub(super) fn take(&mut self, slot: Slot) -> Option<Box<Entry>> {
+        let entry = self.slots.get_mut(slot.index())?.take()?;
+        self.queued -= 1;
+        Some(entry)
+    }
+
+    /// How many pods have a slot: those that are queued, and those that are popped.
+    #[cfg(test)]
+    pub(super) fn open_slots(&self) -> usize {
+        assert_eq!(self.by_uid.len(), self.slots.len() - self.free.len());
+        self.by_uid.len()
+    }
+
+    /// For how many pods there is room, by uid and by slot.
+    #[cfg(test)]
+    pub(super) fn room(&self) -> (usize, usize) {
+        (self.by_uid.capacity(), self.slots.capacity())
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Entry> {
+        self.slots.iter().filter_map(Option::as_deref)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Time;
+    use crate::testing::{pod, shape};
+    use std::sync::Arc;
+
+    fn add(entries: &mut Entries, name: &str) -> Slot {
+        let pod = Arc::new(pod(name, shape()));
+        let slot = entries.open(&pod.uid);
+        entries.put(Box::new(Entry::new(pod, slot, Time::ZERO, 0)));
+        slot
+    }
+
+    #[test]
+    fn a_popped_pod_keeps_its_slot_until_it_leaves_for_good() {
+        let mut entries = Entries::default();
+        let [a, b] = ["a", "b"].map(|name| add(&mut entries, name));
+        let popped = entries.take(a).expect("it is queued");
+        assert_eq!((entries.len(), entries.by_uid("a").is_none(), entries.slot_of("a")), (1, true, Some(a)));
+        assert_eq!(add(&mut entries, "c"), Slot(2), "its slot is not given away");
+        entries.put(popped);
+        let popped = entries.take(a).expect("it is queued again");
+        entries.close(&popped);
+        assert_eq!((entries.slot_of("a"), add(&mut entries, "d")), (None, a));
+        assert_eq!(entries.slot_of("b"), Some(b));
+    }
+
+    #[test]
+    fn room_is_given_back_behind_the_last_pod_that_is_there() {
+        let mut entries = Entries::default();
+        for i in 0..1_000 {
+            add(&mut entries, &format!("p{i}"));
+        }
+        for i in (0..1_000).filter(|i| *i != 300) {
+            let gone = entries.slot_of(&format!("p{i}")).and_then(|slot| entries.take(slot)).expect("it is queued");
+            entries.close(&gone);
+        }
+        entries.shrink();
+        let room = entries.room();
+        assert!(room.0 < 100 && (301..400).contains(&room.1), "{room:?}");
+        assert_eq!(entries.by_uid("p300").map(|entry| &*entry.pod.key.name), Some("p300"));
+        for i in 0..400 {
+            add(&mut entries, &format!("q{i}"));
+        }
+        assert_eq!((entries.len(), entries.iter().count()), (401, 401));
+    }
+}

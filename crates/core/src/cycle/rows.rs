@@ -1,9 +1,6 @@
 use super::feasible::Feasible;
 use crate::ledger::{NodeId, NodeTable};
-use crate::plugins::{
-    PluginContext, ResolvedPod, Verdict, Work, cost_on, filter, fixed_score, node_affinity, taint_toleration,
-};
-use crate::profile::Score;
+use crate::plugins::{PluginContext, ResolvedPod, Verdict, Work, cost_on, filter, node_affinity, taint_toleration};
 use hashbrown::HashTable;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::hash::BuildHasher;
@@ -52,6 +49,17 @@ impl Answer {
         }
     }
 
+    /// Where the number of the answer is in a list by sums; none where it is to be looked for.
+    #[inline]
+    fn place(self) -> Option<usize> {
+        match self {
+            Self::Fits { fixed, relative: Relative { soft_taints: 0, preferred: 0 } } => {
+                usize::try_from(fixed).ok().filter(|sum| *sum < LISTED_SUMS)
+            }
+            _ => None,
+        }
+    }
+
     /// One multiplication: rows are judged by the million, and their scores are small numbers.
     #[inline]
     fn hash(self) -> u64 {
@@ -72,6 +80,9 @@ const UNFIT: i64 = i64::MIN;
 /// Distinct answers of one class that have a number. Rows have a few hundred: sums of scores from 0 to 100, and ways to be refused.
 const NUMBERED: usize = if cfg!(test) { 6 } else { u16::MAX as usize };
 
+/// Sums below this have their numbers in a list: the default profile's are at most 300.
+const LISTED_SUMS: usize = 1_024;
+
 /// A class with more answers does not keep the room of them when it forgets them: it may hand it on.
 const LARGE: usize = 1_024;
 
@@ -87,7 +98,9 @@ pub(super) struct CachedRows {
     answers: Vec<Answer>,
     /// [`Answer::fixed`] of each answer.
     fixed: Vec<i64>,
-    /// By answer.
+    /// Numbers of answers that are a small sum and nothing else, by the sum; 0 where it has none. Nearly all answers are.
+    of_sum: Vec<u16>,
+    /// By answer: those of all others.
     number_of: HashTable<u16>,
     /// Of rows judged when all numbers were given away: all is forgotten before the next attempt.
     unnumbered: FxHashMap<NodeId, Answer>,
@@ -108,7 +121,7 @@ impl CachedRows {
     pub(super) fn bytes(&self) -> usize {
         self.numbers.capacity() * size_of::<u16>()
             + self.answers.capacity() * (size_of::<Answer>() + size_of::<i64>())
-            + self.number_of.capacity() * 2 * size_of::<u16>()
+            + (self.of_sum.capacity() + self.number_of.capacity() * 2) * size_of::<u16>()
             + self.unnumbered.capacity() * 2 * size_of::<(NodeId, Answer)>()
             + self.judged.capacity() * size_of::<NodeId>()
     }
@@ -127,6 +140,7 @@ impl CachedRows {
         }
         self.answers.clear();
         self.fixed.clear();
+        self.of_sum.clear();
         self.number_of.clear();
     }
 
@@ -247,33 +261,52 @@ impl CachedRows {
 
     /// The number of `answer`, counted from one; none where it has none and all are given away.
     fn number(&mut self, answer: Answer) -> Option<u16> {
-        let answers = &mut self.answers;
-        let hash = answer.hash();
-        let known = self.number_of.find(hash, |number| answers[usize::from(*number) - 1] == answer);
-        if known.is_some() || answers.len() == NUMBERED {
-            return known.copied();
+        let Some(place) = answer.place() else { return self.unlisted_number(answer) };
+        match self.of_sum.get(place) {
+            Some(number) if *number > 0 => return Some(*number),
+            _ => {}
         }
-        answers.push(answer);
-        self.fixed.push(answer.fixed());
-        let number = answers.len() as u16;
+        let number = self.next_number(answer)?;
+        if self.of_sum.len() <= place {
+            self.of_sum.resize(place + 1, 0);
+        }
+        self.of_sum[place] = number;
+        Some(number)
+    }
+
+    fn unlisted_number(&mut self, answer: Answer) -> Option<u16> {
+        let hash = answer.hash();
+        let answers = &self.answers;
+        if let Some(known) = self.number_of.find(hash, |number| answers[usize::from(*number) - 1] == answer) {
+            return Some(*known);
+        }
+        let number = self.next_number(answer)?;
+        let answers = &self.answers;
         self.number_of.insert_unique(hash, number, |other| answers[usize::from(*other) - 1].hash());
         Some(number)
+    }
+
+    /// The number of an answer that has none; none where all are given away.
+    fn next_number(&mut self, answer: Answer) -> Option<u16> {
+        if self.answers.len() == NUMBERED {
+            return None;
+        }
+        self.answers.push(answer);
+        self.fixed.push(answer.fixed());
+        Some(self.answers.len() as u16)
     }
 }
 
 /// The scores of a row that fits.
 fn score(cx: PluginContext<'_>, resolved: &ResolvedPod, node: NodeId) -> Answer {
     let PluginContext { profile, ledger } = cx;
-    let tells_apart = resolved.has_preferences(profile) || ledger.nodes().has_soft_taints();
-    let (mut fixed, mut relative) = (0, Relative::default());
-    for (score, weight) in &profile.scores {
-        match score {
-            Score::TaintToleration | Score::NodeAffinity if !tells_apart => {}
-            Score::TaintToleration => relative.soft_taints = taint_toleration::score(resolved, ledger.nodes(), node),
-            Score::NodeAffinity => relative.preferred = node_affinity::score(profile, resolved, ledger.nodes(), node),
-            Score::ImageLocality if resolved.images.is_empty() => {}
-            other => fixed += weight * fixed_score(*other, cx, resolved, node),
-        }
+    let scores = &resolved.row_scores;
+    let mut relative = Relative::default();
+    if scores.soft_taints {
+        relative.soft_taints = taint_toleration::score(resolved, ledger.nodes(), node);
     }
-    Answer::Fits { fixed, relative }
+    if scores.preferred {
+        relative.preferred = node_affinity::score(profile, resolved, ledger.nodes(), node);
+    }
+    Answer::Fits { fixed: scores.fixed(cx, resolved, node), relative }
 }

@@ -53,7 +53,10 @@ impl Ledger {
                 return Err(format!("node {name}: requests {kept:?}, its pods sum to {summed:?}"));
             }
             let row = node.index();
-            let fixed = |t: &NodeTable| (t.used_pods[row], t.non_zero_cpu[row], t.non_zero_memory[row]);
+            let fixed = |t: &NodeTable| {
+                let fixed = &t.fixed[row];
+                (fixed.used_pods, fixed.non_zero_cpu, fixed.non_zero_memory)
+            };
             if fixed(&self.nodes) != fixed(naive) {
                 return Err(format!(
                     "node {name}: counts {:?}, its pods sum to {:?}",

@@ -246,6 +246,10 @@ fn scores_stay_in_range_beside_absurd_pods() {
             let value = fixed_score(score, cx, &resolved, node);
             assert!((0..=100).contains(&value), "{score:?}: {value} beside {first} and {second}");
         }
+        for node in ledger.nodes().present_nodes() {
+            let both = resolved.row_scores.fixed(cx, &resolved, node);
+            assert!((0..=200).contains(&both), "{both} beside {first} and {second}");
+        }
     }
 }
 

@@ -55,6 +55,7 @@ pub use keyed::HashKey;
 pub use match_classes::{MatchClass, MatchClassTable};
 pub use news::{Kinds, News};
 pub use nodes::NodeTable;
+pub(crate) use nodes::{EXACT_BELOW, FixedAmounts};
 pub(crate) use nodes::{add_ports, remove_ports};
 pub use order::{CountsByNode, NodeId};
 pub use placed::{PlacedFrom, PlacedPod};

@@ -11,7 +11,35 @@ use smallvec::SmallVec;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-/// One row a node, one column a fact.
+/// A percentage of less than this is the integer division of doubles: see NodeResourcesFit.
+pub(crate) const EXACT_BELOW: i64 = 1 << 46;
+
+/// What a node offers of what every node has, and what its pods take of it. Nearly every filter and score of a row reads most of this, and
+/// rows are judged in no order: it is in two lines of the processor's cache, where columns of their own were in ten.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct FixedAmounts {
+    pub(crate) allocatable_cpu: i64,
+    pub(crate) allocatable_memory: i64,
+    pub(crate) allocatable_storage: i64,
+    pub(crate) allocatable_pods: i64,
+    pub(crate) used_cpu: i64,
+    pub(crate) used_memory: i64,
+    pub(crate) used_storage: i64,
+    pub(crate) used_pods: i64,
+    pub(crate) non_zero_cpu: i64,
+    pub(crate) non_zero_memory: i64,
+}
+
+impl FixedAmounts {
+    /// Whether the node offers both, and no more of either than divisions of doubles are exact for: below 2⁴⁶.
+    #[inline]
+    pub(crate) const fn has_cpu_and_memory(&self) -> bool {
+        let (cpu, memory) = (self.allocatable_cpu, self.allocatable_memory);
+        0 < cpu && cpu < EXACT_BELOW && 0 < memory && memory < EXACT_BELOW
+    }
+}
+
+/// One row a node, one column a fact, or some that are read together.
 ///
 /// A row stays while the node exists or pods on it do; pods may be seen before their node. Rows are reused, versions are
 /// not: whatever was cached for a row before is recognised as old.
@@ -41,16 +69,7 @@ pub struct NodeTable {
     pub(crate) declared_features: Vec<Arc<[Str]>>,
     pub(crate) pressure: Vec<Pressure>,
     pub(crate) avoids: Vec<Arc<[AvoidedController]>>,
-    pub(crate) allocatable_cpu: Vec<i64>,
-    pub(crate) allocatable_memory: Vec<i64>,
-    pub(crate) allocatable_storage: Vec<i64>,
-    pub(crate) allocatable_pods: Vec<i64>,
-    pub(crate) used_cpu: Vec<i64>,
-    pub(crate) used_memory: Vec<i64>,
-    pub(crate) used_storage: Vec<i64>,
-    pub(crate) used_pods: Vec<i64>,
-    pub(crate) non_zero_cpu: Vec<i64>,
-    pub(crate) non_zero_memory: Vec<i64>,
+    pub(crate) fixed: Vec<FixedAmounts>,
     /// Those of all pods on the row, sorted.
     pub(crate) ports: Vec<SmallVec<[HostPort; 1]>>,
     scalars: ScalarColumns,
@@ -128,7 +147,7 @@ impl NodeTable {
 
     /// Assumed pods included.
     pub fn pod_count(&self, node: NodeId) -> i64 {
-        self.used_pods[node.index()]
+        self.fixed[node.index()].used_pods
     }
 
     /// Pods on the nodes that exist, assumed ones included. O(nodes).
@@ -142,15 +161,15 @@ impl NodeTable {
 
     /// What the node offers and what its pods take of it: for reports and audits.
     pub fn amounts(&self, node: NodeId) -> (Requests, Requests) {
-        let i = node.index();
-        let fixed = |cpu: &[i64], memory: &[i64], storage: &[i64]| Requests {
-            milli_cpu: cpu[i],
-            memory: memory[i],
-            ephemeral_storage: storage[i],
+        let row = &self.fixed[node.index()];
+        let fixed = |milli_cpu, memory, ephemeral_storage| Requests {
+            milli_cpu,
+            memory,
+            ephemeral_storage,
             ..Requests::default()
         };
-        let mut allocatable = fixed(&self.allocatable_cpu, &self.allocatable_memory, &self.allocatable_storage);
-        let mut used = fixed(&self.used_cpu, &self.used_memory, &self.used_storage);
+        let mut allocatable = fixed(row.allocatable_cpu, row.allocatable_memory, row.allocatable_storage);
+        let mut used = fixed(row.used_cpu, row.used_memory, row.used_storage);
         self.scalars.amounts(node, &mut allocatable, &mut used);
         (allocatable, used)
     }
@@ -245,21 +264,7 @@ impl NodeTable {
         for version in [&mut self.epoch, &mut self.version] {
             version.push(0);
         }
-        let fixed = [
-            &mut self.allocatable_cpu,
-            &mut self.allocatable_memory,
-            &mut self.allocatable_storage,
-            &mut self.allocatable_pods,
-            &mut self.used_cpu,
-            &mut self.used_memory,
-            &mut self.used_storage,
-            &mut self.used_pods,
-            &mut self.non_zero_cpu,
-            &mut self.non_zero_memory,
-        ];
-        for amount in fixed {
-            amount.push(0);
-        }
+        self.fixed.push(FixedAmounts::default());
         self.scalars.grow();
         id
     }
@@ -277,14 +282,14 @@ impl NodeTable {
         let i = node.index();
         let known = !self.saturated[i] || before.is_none();
         if let Some(before) = before {
-            self.used_pods[i] -= 1;
+            self.fixed[i].used_pods -= 1;
             if known {
                 self.each_sum(node, before, |sum, amount| *sum -= amount);
             }
             remove_ports(&mut self.ports[i], &before.ports);
         }
         if let Some(after) = after {
-            self.used_pods[i] += 1;
+            self.fixed[i].used_pods += 1;
             if known {
                 self.add(node, after);
             }
@@ -299,10 +304,17 @@ impl NodeTable {
     fn recount(&mut self, node: NodeId, pods: &[Arc<PlacedPod>]) {
         let i = node.index();
         self.saturated[i] = false;
-        for sum in [&mut self.used_cpu, &mut self.used_memory, &mut self.used_storage] {
-            sum[i] = 0;
-        }
-        (self.non_zero_cpu[i], self.non_zero_memory[i]) = (0, 0);
+        let FixedAmounts {
+            allocatable_cpu, allocatable_memory, allocatable_storage, allocatable_pods, used_pods, ..
+        } = self.fixed[i];
+        self.fixed[i] = FixedAmounts {
+            allocatable_cpu,
+            allocatable_memory,
+            allocatable_storage,
+            allocatable_pods,
+            used_pods,
+            ..FixedAmounts::default()
+        };
         self.scalars.clear_used(node);
         for placed in pods {
             self.add(node, &placed.usage);
@@ -317,12 +329,12 @@ impl NodeTable {
 
     /// Calls `change` with each sum of the row and the amount of it that `usage` has.
     fn each_sum(&mut self, node: NodeId, usage: &Usage, mut change: impl FnMut(&mut i64, i64)) {
-        let i = node.index();
-        change(&mut self.used_cpu[i], usage.requests.milli_cpu);
-        change(&mut self.used_memory[i], usage.requests.memory);
-        change(&mut self.used_storage[i], usage.requests.ephemeral_storage);
-        change(&mut self.non_zero_cpu[i], usage.non_zero_milli_cpu);
-        change(&mut self.non_zero_memory[i], usage.non_zero_memory);
+        let row = &mut self.fixed[node.index()];
+        change(&mut row.used_cpu, usage.requests.milli_cpu);
+        change(&mut row.used_memory, usage.requests.memory);
+        change(&mut row.used_storage, usage.requests.ephemeral_storage);
+        change(&mut row.non_zero_cpu, usage.non_zero_milli_cpu);
+        change(&mut row.non_zero_memory, usage.non_zero_memory);
         self.scalars.each_used(node, &usage.requests, change);
     }
 
@@ -343,7 +355,7 @@ impl NodeTable {
     /// Drops the row if neither the node nor a pod needs it.
     pub(super) fn release_if_unused(&mut self, node: NodeId) {
         let i = node.index();
-        if !self.present[i] && self.used_pods[i] == 0 {
+        if !self.present[i] && self.fixed[i].used_pods == 0 {
             self.ids.remove(&self.name[i]);
             self.free.push(node);
         }
@@ -368,11 +380,11 @@ impl NodeTable {
         self.declared_features[i] = object.declared_features.clone();
         self.pressure[i] = object.pressure;
         self.avoids[i] = object.avoids.clone();
-        let offered = &object.allocatable;
-        self.allocatable_cpu[i] = offered.milli_cpu.min(LARGEST_SUM);
-        self.allocatable_memory[i] = offered.memory.min(LARGEST_SUM);
-        self.allocatable_storage[i] = offered.ephemeral_storage.min(LARGEST_SUM);
-        self.allocatable_pods[i] = object.allocatable_pods;
+        let (offered, row) = (&object.allocatable, &mut self.fixed[i]);
+        row.allocatable_cpu = offered.milli_cpu.min(LARGEST_SUM);
+        row.allocatable_memory = offered.memory.min(LARGEST_SUM);
+        row.allocatable_storage = offered.ephemeral_storage.min(LARGEST_SUM);
+        row.allocatable_pods = object.allocatable_pods;
         for node in self.scalars.offer(node, offered, pods) {
             self.saturated[node.index()] = true;
         }
@@ -416,15 +428,15 @@ impl NodeTable {
 
     fn differences(&self, node: NodeId, object: &Node) -> NodeAspects {
         let i = node.index();
-        let offered = &object.allocatable;
-        let same_fixed = self.allocatable_cpu[i] == offered.milli_cpu.min(LARGEST_SUM)
-            && self.allocatable_memory[i] == offered.memory.min(LARGEST_SUM)
-            && self.allocatable_storage[i] == offered.ephemeral_storage.min(LARGEST_SUM);
+        let (offered, row) = (&object.allocatable, &self.fixed[i]);
+        let same_fixed = row.allocatable_cpu == offered.milli_cpu.min(LARGEST_SUM)
+            && row.allocatable_memory == offered.memory.min(LARGEST_SUM)
+            && row.allocatable_storage == offered.ephemeral_storage.min(LARGEST_SUM);
         let (was_cordoned, is_cordoned) = (self.unschedulable[i], object.unschedulable);
         let features = self.declared_features[i] != object.declared_features;
         [
             (!same_fixed || !self.scalars.is_offered(node, offered), NodeAspects::ALLOCATABLE),
-            (self.allocatable_pods[i] != object.allocatable_pods, NodeAspects::ALLOCATABLE),
+            (row.allocatable_pods != object.allocatable_pods, NodeAspects::ALLOCATABLE),
             (self.labels[i] != object.labels, NodeAspects::LABELS),
             (self.taints[i] != object.taints || (was_cordoned && !is_cordoned), NodeAspects::TAINTS),
             (!was_cordoned && is_cordoned, NodeAspects::CORDONED),

@@ -3,7 +3,7 @@
 
 use super::backed_resources::Amounts;
 use super::context::{MAX_NODE_SCORE, ResolvedPod, Resource, ScoredResource};
-use crate::ledger::{NodeId, NodeTable};
+use crate::ledger::{FixedAmounts, NodeId, NodeTable};
 use smallvec::SmallVec;
 
 /// `backed`: the amounts of the pod's backed resources, if it has any.
@@ -24,14 +24,25 @@ pub(crate) fn score(pod: &ResolvedPod, nodes: &NodeTable, node: NodeId, backed: 
     MAX_NODE_SCORE / 2 + (MAX_NODE_SCORE / 2 + after - before) / 2
 }
 
+/// As [`score`], of cpu and memory, on a row that [has both](FixedAmounts::has_cpu_and_memory).
+#[inline]
+pub(super) fn of_both(row: &FixedAmounts, cpu: i64, memory: i64) -> i64 {
+    let (of_cpu, of_memory) = (row.allocatable_cpu as f64, row.allocatable_memory as f64);
+    let even =
+        |cpu: i64, memory: i64| evenness(&[(cpu as f64 / of_cpu).min(1.0), (memory as f64 / of_memory).min(1.0)]);
+    let before = even(row.used_cpu, row.used_memory);
+    let after = even(row.used_cpu.saturating_add(cpu), row.used_memory.saturating_add(memory));
+    MAX_NODE_SCORE / 2 + (MAX_NODE_SCORE / 2 + after - before) / 2
+}
+
 /// The share of a resource in use on the node, without the pod and with it; `None` where the node offers nothing of it.
 #[inline]
 fn fractions(r: &ScoredResource, nodes: &NodeTable, node: NodeId, backed: &[Amounts]) -> Option<[f64; 2]> {
-    let i = node.index();
+    let row = &nodes.fixed[node.index()];
     let (allocatable, used) = match r.resource {
-        Resource::Cpu => (nodes.allocatable_cpu[i], nodes.used_cpu[i]),
-        Resource::Memory => (nodes.allocatable_memory[i], nodes.used_memory[i]),
-        Resource::Storage => (nodes.allocatable_storage[i], nodes.used_storage[i]),
+        Resource::Cpu => (row.allocatable_cpu, row.used_cpu),
+        Resource::Memory => (row.allocatable_memory, row.used_memory),
+        Resource::Storage => (row.allocatable_storage, row.used_storage),
         Resource::Scalar(id) => (nodes.scalar_allocatable(id, node), nodes.scalar_used(id, node)),
         Resource::Backed(place) => backed.get(usize::from(place)).copied().unwrap_or_default(),
     };

@@ -76,11 +76,11 @@ struct Requested {
 
 impl Requested {
     fn of(pod: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> Self {
-        let (i, pod) = (node.index(), &pod.shape.row.score_requests);
+        let (row, pod) = (&nodes.fixed[node.index()], &pod.shape.row.score_requests);
         let share = |capacity, used: i64, asked| Share { capacity, requested: used.saturating_add(asked) };
         Self {
-            cpu: share(nodes.allocatable_cpu[i], nodes.non_zero_cpu[i], pod.milli_cpu),
-            memory: share(nodes.allocatable_memory[i], nodes.non_zero_memory[i], pod.memory),
+            cpu: share(row.allocatable_cpu, row.non_zero_cpu, pod.milli_cpu),
+            memory: share(row.allocatable_memory, row.non_zero_memory, pod.memory),
         }
     }
 

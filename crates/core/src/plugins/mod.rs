@@ -27,6 +27,7 @@ mod node_volume_limits;
 mod overlay;
 pub(crate) mod pod_topology_spread;
 mod resolved_pod;
+mod row_scores;
 mod scarce_resource_avoidance;
 mod selector_spread;
 mod service_affinity;
@@ -46,6 +47,7 @@ pub(crate) use helped::{HELPED_BY_PLACED, claim_matters_to};
 pub use hints::{WakeEvent, wake_events};
 pub(crate) use overlay::Overlay;
 pub(crate) use resolved_pod::{ImageWorths, ResolvedPod, image_worths};
+pub(crate) use row_scores::fixed_score;
 pub use verdict::{Code, PreFilterRefusal, Verdict};
 pub(crate) use verdict::{Stop, VOLUME_TEXTS, lacking_text, volume_text};
 pub use watch::{PluginLaps, PluginPart};
@@ -153,22 +155,6 @@ pub(crate) fn cost_on(pod: &ResolvedPod, nodes: &NodeTable, node: NodeId) -> usi
     let comparisons = node_ports::comparisons(pod, nodes, node)
         + taint_toleration::comparisons(&pod.shape.row.tolerations, nodes, node);
     pod.cost + comparisons / COMPARISONS_PER_WORK
-}
-
-/// A score that is not normalised, 0 to 100; 0 where the plugin skips the pod.
-#[inline]
-pub(crate) fn fixed_score(score: Score, cx: PluginContext<'_>, pod: &ResolvedPod, node: NodeId) -> i64 {
-    let PluginContext { profile, ledger } = cx;
-    let nodes = ledger.nodes();
-    match score {
-        _ if pod.counts_devices(score) => 0,
-        Score::NodeResourcesFit => node_resources_fit::score(&profile.fit, pod, nodes, node, &[]),
-        Score::NodeResourcesBalancedAllocation if pod.balances => balanced_allocation::score(pod, nodes, node, &[]),
-        Score::ImageLocality => image_locality::score(pod, ledger, node),
-        old if old.is_legacy() => legacy::score(old, profile, pod, nodes, node),
-        // Normalised over the feasible nodes, looking beyond the row, or skipping the pod.
-        _ => 0,
-    }
 }
 
 /// Counters that relational plugins keep between attempts, only to be faster: made from nothing they give the same answers. Of Fragmentation

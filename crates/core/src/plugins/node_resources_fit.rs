@@ -4,7 +4,7 @@
 use super::backed_resources::Amounts;
 use super::context::{MAX_NODE_SCORE, Overlay, ResolvedPod, Resource, ScoredResource, Verdict};
 use super::overlay::Sum;
-use crate::ledger::{NodeId, NodeTable};
+use crate::ledger::{EXACT_BELOW, FixedAmounts, NodeId, NodeTable};
 use crate::profile::{FitArgs, FitStrategy, ShapePoint};
 
 /// Looks at `overlay` only if `UNDER`. What the node has none of, and devices may provide, is for DynamicResources to refuse: after
@@ -16,13 +16,13 @@ pub(super) fn filter<const UNDER: bool>(
     node: NodeId,
     overlay: &Overlay,
 ) -> Verdict {
-    let i = node.index();
+    let row = &nodes.fixed[node.index()];
     let added = |sum: Sum| if UNDER { sum.get() } else { 0 };
     let wanted = &pod.shape.row.requests;
     let mut lacking = 0_u64;
     let mut unresolvable = false;
     let added_pods = if UNDER { overlay.pods } else { 0 };
-    if nodes.used_pods[i] + added_pods >= nodes.allocatable_pods[i] {
+    if row.used_pods + added_pods >= row.allocatable_pods {
         lacking |= 1 << Verdict::PODS;
     }
     let mut check = |bit: u32, request: i64, allocatable: i64, used: i64| {
@@ -31,10 +31,10 @@ pub(super) fn filter<const UNDER: bool>(
             unresolvable |= request > allocatable;
         }
     };
-    check(Verdict::CPU, wanted.milli_cpu, nodes.allocatable_cpu[i], nodes.used_cpu[i] + added(overlay.cpu));
-    check(Verdict::MEMORY, wanted.memory, nodes.allocatable_memory[i], nodes.used_memory[i] + added(overlay.memory));
-    let storage_used = nodes.used_storage[i] + added(overlay.storage);
-    check(Verdict::STORAGE, wanted.ephemeral_storage, nodes.allocatable_storage[i], storage_used);
+    check(Verdict::CPU, wanted.milli_cpu, row.allocatable_cpu, row.used_cpu + added(overlay.cpu));
+    check(Verdict::MEMORY, wanted.memory, row.allocatable_memory, row.used_memory + added(overlay.memory));
+    let storage_used = row.used_storage + added(overlay.storage);
+    check(Verdict::STORAGE, wanted.ephemeral_storage, row.allocatable_storage, storage_used);
     for scalar in &pod.scalars {
         let (allocatable, used) = scalar.scalar.map_or((0, 0), |id| {
             let added = if UNDER { overlay.scalar(id) } else { 0 };
@@ -62,11 +62,11 @@ pub(crate) fn score(args: &FitArgs, pod: &ResolvedPod, nodes: &NodeTable, node: 
 /// What the node offers of a resource, and what would be requested of it with the pod there.
 #[inline]
 fn amounts(r: &ScoredResource, nodes: &NodeTable, node: NodeId, backed: &[Amounts]) -> (i64, i64) {
-    let i = node.index();
+    let row = &nodes.fixed[node.index()];
     let (allocatable, used) = match r.resource {
-        Resource::Cpu => (nodes.allocatable_cpu[i], nodes.non_zero_cpu[i]),
-        Resource::Memory => (nodes.allocatable_memory[i], nodes.non_zero_memory[i]),
-        Resource::Storage => (nodes.allocatable_storage[i], nodes.used_storage[i]),
+        Resource::Cpu => (row.allocatable_cpu, row.non_zero_cpu),
+        Resource::Memory => (row.allocatable_memory, row.non_zero_memory),
+        Resource::Storage => (row.allocatable_storage, row.used_storage),
         Resource::Scalar(id) => (nodes.scalar_allocatable(id, node), nodes.scalar_used(id, node)),
         Resource::Backed(place) => backed.get(usize::from(place)).copied().unwrap_or_default(),
     };
@@ -91,6 +91,18 @@ fn mean(
     if weights == 0 { 0 } else { i64::from(sum as u32 / weights as u32) }
 }
 
+/// The allocation score by LeastAllocated over cpu and memory, of a row that [has both](FixedAmounts::has_cpu_and_memory).
+#[inline]
+pub(super) fn least_of_both(row: &FixedAmounts, cpu: &ScoredResource, memory: &ScoredResource) -> i64 {
+    let free = |allocatable: i64, used: i64, request| (allocatable - used.saturating_add(request)).max(0);
+    let percent = |part: i64, whole: i64| ((part * MAX_NODE_SCORE) as f64 / whole as f64) as i64;
+    let of_cpu = percent(free(row.allocatable_cpu, row.non_zero_cpu, cpu.request), row.allocatable_cpu);
+    let of_memory = percent(free(row.allocatable_memory, row.non_zero_memory, memory.request), row.allocatable_memory);
+    let (sum, weights) = (cpu.weight * of_cpu + memory.weight * of_memory, cpu.weight + memory.weight);
+    // Weights are alike in nearly every profile: then this is no division.
+    if weights == 2 { sum / 2 } else { i64::from(sum as u32 / weights.max(1) as u32) }
+}
+
 #[inline]
 fn least(allocatable: i64, requested: i64) -> i64 {
     if requested > allocatable { 0 } else { percent(allocatable - requested, allocatable) }
@@ -107,7 +119,7 @@ fn most(allocatable: i64, requested: i64) -> i64 {
 /// integer division: a test compares them. It is several times faster where rows are looked at by the hundred.
 #[inline]
 fn percent(part: i64, whole: i64) -> i64 {
-    if whole < 1 << 46 {
+    if whole < EXACT_BELOW {
         ((part * MAX_NODE_SCORE) as f64 / whole as f64) as i64
     } else {
         (i128::from(part) * i128::from(MAX_NODE_SCORE) / i128::from(whole)) as i64

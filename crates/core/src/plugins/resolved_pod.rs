@@ -1,4 +1,5 @@
 use super::image_locality;
+use super::row_scores::RowScores;
 use super::taint_toleration::Tolerated;
 use super::verdict::Verdict;
 use super::work::work_of;
@@ -70,6 +71,7 @@ pub(crate) struct ResolvedPod {
     /// Whether the pod requests any of the balanced resources: NodeResourcesBalancedAllocation skips it otherwise.
     pub(crate) balances: bool,
     pub(crate) images: ImageWorths,
+    pub(crate) row_scores: RowScores,
     /// What judging a row takes that has no taints and no ports in use, in units of [`Work`](super::work::Work).
     pub(crate) cost: usize,
     scalars_version: u64,
@@ -158,7 +160,8 @@ impl ResolvedPod {
         };
         let fit_resources = scored(&mut weighed.chain(unnamed), &shape.row.score_requests);
         let balanced_resources = scored(&mut { even }, requests);
-        Self {
+        let soft_taints = nodes.has_soft_taints();
+        let mut resolved = Self {
             tolerates_cordon,
             tolerated: Tolerated::new(&shape.row.tolerations),
             scalars,
@@ -171,9 +174,12 @@ impl ResolvedPod {
             images,
             scalars_version: nodes.scalars_version(),
             classes_version: ledger.devices().classes_version(),
-            soft_taints: nodes.has_soft_taints(),
+            soft_taints,
+            row_scores: RowScores::default(),
             shape,
-        }
+        };
+        resolved.row_scores = RowScores::new(profile, &resolved, soft_taints);
+        resolved
     }
 
     /// Whether the pod, or the profile for it, prefers some nodes by label.

@@ -179,7 +179,7 @@ impl Story {
     fn overbooked(&self) -> Vec<i64> {
         let ledger = self.bench.ledger.borrow();
         let nodes = ledger.nodes();
-        (0..nodes.rows()).map(|row| (nodes.used_cpu[row] - nodes.allocatable_cpu[row]).max(0)).collect()
+        nodes.fixed.iter().map(|row| (row.used_cpu - row.allocatable_cpu).max(0)).collect()
     }
 
     fn step(&mut self, context: &str) {

@@ -576,5 +576,5 @@ proptest! {
 /// By row: how much CPU is taken beyond what the node offers.
 fn overbooking(ledger: &Ledger) -> Vec<i64> {
     let nodes = ledger.nodes();
-    (0..nodes.rows()).map(|row| nodes.used_cpu[row] - nodes.allocatable_cpu[row]).collect()
+    nodes.fixed.iter().map(|row| row.used_cpu - row.allocatable_cpu).collect()
 }

@@ -211,7 +211,7 @@ fn pods_of_a_node_that_is_deleted_and_made_anew_are_kept_and_count_93964() {
     assert!(matches!(ledger.pod("p"), Some(PodState::Bound(_))));
     ledger.apply_node(&Node { uid: "again".into(), ..node("a", 1000, 1 << 30, 10) });
     let a = ledger.nodes().find("a").expect("it is there");
-    assert_eq!((ledger.nodes().used_cpu[a.index()], ledger.pods_on(a).len()), (600, 1));
+    assert_eq!((ledger.nodes().fixed[a.index()].used_cpu, ledger.pods_on(a).len()), (600, 1));
     ledger.audit().expect("the sums are those of the pods");
 }
 
@@ -238,7 +238,7 @@ fn a_pod_that_is_shown_again_counts_once_2928() {
         ledger.apply_pod(Pod { resource_version: version.into(), ..running("p") });
     }
     let a = ledger.nodes().find("a").expect("it is there");
-    assert_eq!((ledger.nodes().used_cpu[a.index()], ledger.pods_on(a).len()), (600, 1));
+    assert_eq!((ledger.nodes().fixed[a.index()].used_cpu, ledger.pods_on(a).len()), (600, 1));
     ledger.audit().expect("the sums are those of the pods");
 }
 

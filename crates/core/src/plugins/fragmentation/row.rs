@@ -127,12 +127,13 @@ impl Judge<'_> {
     }
 
     fn left(&self, node: NodeId) -> Left<'_> {
-        let (nodes, i) = (self.cx.ledger.nodes(), node.index());
+        let nodes = self.cx.ledger.nodes();
+        let row = &nodes.fixed[node.index()];
         let left = |r: &Resource| nodes.scalar_allocatable(r.column, node) - nodes.scalar_used(r.column, node);
         Left {
-            cpu: nodes.allocatable_cpu[i] - nodes.used_cpu[i],
-            memory: nodes.allocatable_memory[i] - nodes.used_memory[i],
-            pods: nodes.allocatable_pods[i] - nodes.used_pods[i],
+            cpu: row.allocatable_cpu - row.used_cpu,
+            memory: row.allocatable_memory - row.used_memory,
+            pods: row.allocatable_pods - row.used_pods,
             amounts: self.resources.iter().map(left).collect(),
             offers: self.resources.iter().map(|r| nodes.scalar_allocatable(r.column, node) > 0).collect(),
             devices: self.devices.row(node).map(|row| (row, row.free.clone())),

@@ -1,13 +1,12 @@
 use super::diagnosis::{NoFit, Tally};
 use super::rows::CachedRows;
 use crate::io::IdleClaim;
-use crate::ledger::{ClaimPlan, Ledger, NodeId, VolumePlan};
+use crate::ledger::{ClaimPlan, NodeId, VolumePlan};
 use crate::model::{Pod, Str};
 use crate::plugins::{
-    Overlay, Plugin, PluginContext, PluginWatch, PreFilterRefusal, Relations, ResolvedPod, Stop, Tables, Verdict, Work,
-    cost_on, filter, filter_under, fits_under, node_affinity,
+    Nominated, Overlay, Plugin, PluginContext, PluginWatch, PreFilterRefusal, Relations, ResolvedPod, Stop, Tables,
+    Verdict, Work, cost_on, filter, filter_under, fits_under, node_affinity,
 };
-use rustc_hash::FxHashMap;
 
 /// What PreFilter leaves for one pod, and what the cached verdicts of its class leave out because it is not a row's own:
 /// nominations, and what plugins found in other pods, domains and volumes.
@@ -20,7 +19,7 @@ pub(crate) struct NonRowChecks<'t> {
     /// The nodes of the profile that the pod's node affinity names, if it names any: the others are not looked at.
     pub(super) named: Option<Vec<NodeId>>,
     /// Nodes nominated for pods of at least this pod's priority, with what those pods add.
-    nominated: FxHashMap<NodeId, Overlay>,
+    nominated: Nominated,
     relations: Relations<'t>,
 }
 
@@ -34,8 +33,9 @@ pub(super) fn prepare<'t>(
     watch: &mut PluginWatch<'_>,
 ) -> Result<NonRowChecks<'t>, Stop> {
     let named = named(cx, pod)?;
+    let nominated = tables.nominated(cx.ledger, pod);
     let relations = tables.pre_filter(cx, pod, resolved, work, watch)?;
-    Ok(NonRowChecks { cx, resolved, named, nominated: nominated(cx.ledger, pod), relations })
+    Ok(NonRowChecks { cx, resolved, named, nominated, relations })
 }
 
 impl NonRowChecks<'_> {
@@ -67,7 +67,7 @@ impl NonRowChecks<'_> {
         node: NodeId,
         own: impl FnOnce() -> Verdict,
     ) -> Verdict {
-        if let Some(overlay) = self.nominated.get(&node) {
+        if let Some(overlay) = self.nominated.on(node) {
             let with_nominated = self.judge_under(node, overlay);
             if !with_nominated.fits() {
                 return with_nominated;
@@ -130,7 +130,7 @@ impl NonRowChecks<'_> {
 
     /// What pods of at least the pod's priority that are nominated to the node would add to it, if there are any.
     pub(crate) fn nominated_to(&self, node: NodeId) -> Option<&Overlay> {
-        self.nominated.get(&node)
+        self.nominated.on(node)
     }
 
     /// The whole chain's verdict where the row's own filters say `own`.
@@ -262,28 +262,4 @@ fn named(cx: PluginContext<'_>, pod: &Pod) -> Result<Option<Vec<NodeId>>, Stop> 
     let nodes = cx.ledger.nodes();
     let known = names.iter().filter_map(|name| nodes.find(name));
     Ok(Some(known.filter(|node| cx.profile.places_on(nodes.labels(*node))).collect()))
-}
-
-/// What pods of at least `pod`'s priority that are nominated to a node would add to it.
-fn nominated(ledger: &Ledger, pod: &Pod) -> FxHashMap<NodeId, Overlay> {
-    let mut nominated = FxHashMap::default();
-    if ledger.nominations().is_empty() {
-        return nominated;
-    }
-    #[allow(clippy::iter_over_hash_type, reason = "a map is built, so the order does not show")]
-    for name in ledger.nominations().nodes() {
-        let Some(node) = ledger.nodes().find(name) else {
-            continue;
-        };
-        let mut overlay = Overlay::NONE;
-        for other in ledger.nominations().on(name) {
-            if other.priority >= pod.priority && other.uid != pod.uid {
-                overlay.add(ledger.nodes(), other);
-            }
-        }
-        if overlay.pods > 0 {
-            nominated.insert(node, overlay);
-        }
-    }
-    nominated
 }

@@ -17,6 +17,8 @@ struct Decided {
 pub struct Nominations {
     by_node: KeyedMap<Str, Vec<Arc<Pod>>>,
     version: u64,
+    /// How often a pod was added or removed.
+    revision: u64,
     decided: FxHashMap<Str, Decided>,
 }
 
@@ -28,6 +30,11 @@ impl Nominations {
     /// The version of the last change.
     pub fn version(&self) -> u64 {
         self.version
+    }
+
+    /// As long as it stays, so do all nominated pods.
+    pub const fn revision(&self) -> u64 {
+        self.revision
     }
 
     pub fn is_empty(&self) -> bool {
@@ -57,6 +64,7 @@ impl Nominations {
         let at = on_node.partition_point(|other| other.uid < pod.uid);
         on_node.insert(at, pod.clone());
         self.version = version;
+        self.revision += 1;
     }
 
     pub(super) fn touch(&mut self, version: u64) {
@@ -74,6 +82,7 @@ impl Nominations {
         let before = on_node.len();
         on_node.retain(|other| other.uid != pod.uid);
         let removed = on_node.len() < before;
+        self.revision += u64::from(removed);
         if on_node.is_empty() {
             self.by_node.remove(node);
         }

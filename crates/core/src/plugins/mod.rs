@@ -24,6 +24,7 @@ pub(crate) mod node_affinity;
 mod node_ports;
 mod node_resources_fit;
 mod node_volume_limits;
+mod nominated;
 mod overlay;
 pub(crate) mod pod_topology_spread;
 mod resolved_pod;
@@ -45,6 +46,7 @@ pub(crate) use context::{MAX_NODE_SCORE, PluginContext, default_normalize, rever
 pub use dynamic_resources::{ClaimSurvey, SurveyedAsk};
 pub(crate) use helped::{HELPED_BY_PLACED, claim_matters_to};
 pub use hints::{WakeEvent, wake_events};
+pub(crate) use nominated::Nominated;
 pub(crate) use overlay::Overlay;
 pub(crate) use resolved_pod::{ImageWorths, ResolvedPod, image_worths};
 pub(crate) use row_scores::fixed_score;
@@ -55,7 +57,7 @@ pub(crate) use watch::{PluginWatch, Stopwatch};
 pub use work::Work;
 
 use crate::io::IdleClaim;
-use crate::ledger::{ClaimPlan, NodeId, NodeTable, VolumePlan};
+use crate::ledger::{ClaimPlan, Ledger, NodeId, NodeTable, VolumePlan};
 use crate::limits::COMPARISONS_PER_WORK;
 use crate::model::{Pod, Score, Str};
 use crate::profile::CompiledProfile;
@@ -167,6 +169,7 @@ pub(crate) struct Tables {
     fragmentation: fragmentation::Tables,
     scarce: scarce_resource_avoidance::Tables,
     backed: backed_resources::Tables,
+    nominated: nominated::Kept,
     /// Not a table: part of one look.
     volumes: RefCell<volumes::kept::Kept>,
     /// As `volumes`.
@@ -206,6 +209,11 @@ impl Tables {
         if cx.profile.weight(Score::Fragmentation).is_some() {
             self.fragmentation.count(cx, pod);
         }
+    }
+
+    /// What nominated pods add to nodes, as `pod` sees it.
+    pub(crate) fn nominated(&mut self, ledger: &Ledger, pod: &Pod) -> Nominated {
+        self.nominated.seen_by(ledger, pod)
     }
 
     /// PreFilter of the relational plugins, in upstream's order.

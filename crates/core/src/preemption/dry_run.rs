@@ -1,68 +1,20 @@
-use super::budgets::{Budgets, Selections, Slot};
+use super::budgets::{Budgets, Slot};
+use super::known::{DryRuns, Judged};
+use super::overlays::Overlays;
 use super::recheck::FitCheck;
 use super::rules::Rules;
 use super::status::{self, Status, Statuses};
-use super::{Candidate, Limits, Outcome, PREFIX, Search};
+use super::{Candidate, Limits, Outcome, PREFIX, Rank, Search, rank};
 use crate::cycle::{NodeScan, Rng};
 use crate::ledger::{Ledger, NodeId, PlacedPod};
-use crate::model::Pod;
-use crate::plugins::{Code, Overlay, PluginContext, Verdict, Work};
-use rustc_hash::FxHashMap;
+use crate::model::{Pod, Usage};
+use crate::plugins::{Code, PluginContext, Work};
+use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-/// What dry runs for one attempt of a pod have found so far, where the last was given up.
-#[derive(Debug, Default)]
-pub struct DryRuns {
-    found: FxHashMap<NodeId, Found>,
-    /// The node that was given up half way.
-    begun: Option<Begun>,
-    /// Which budgets select the pods that were met.
-    pub(super) selections: Selections,
-}
-
-/// Good for one version of the node's row.
-#[derive(Debug)]
-struct Found {
-    row: u64,
-    result: Result<Candidate, Status>,
-}
-
-/// A node on which the pod fits without all that may be victims, and some of them were put back already. Good for one version of
-/// its row, as long as the same pods may be victims, in the same order.
-#[derive(Debug)]
-struct Begun {
-    node: NodeId,
-    row: u64,
-    /// In the order in which they are put back.
-    lower: Vec<Arc<PlacedPod>>,
-    /// Whether the first of them are victims.
-    victims: Vec<bool>,
-}
-
-impl DryRuns {
-    fn keep(&mut self, ledger: &Ledger, node: NodeId, result: Result<Candidate, Status>) {
-        self.found.insert(node, Found { row: ledger.nodes().version[node.index()], result });
-    }
-
-    fn take(&mut self, ledger: &Ledger, node: NodeId) -> Option<Result<Candidate, Status>> {
-        let found = self.found.remove(&node)?;
-        (found.row == ledger.nodes().version[node.index()]).then_some(found.result)
-    }
-
-    /// What was judged of the pods `lower` of a node that was given up half way.
-    fn take_begun<'p>(
-        &mut self,
-        ledger: &Ledger,
-        node: NodeId,
-        lower: impl Iterator<Item = &'p Arc<PlacedPod>>,
-    ) -> Option<Vec<bool>> {
-        let begun = self.begun.take_if(|begun| begun.node == node)?;
-        let same = begun.row == ledger.nodes().version[node.index()]
-            && begun.lower.iter().map(Arc::as_ptr).eq(lower.map(Arc::as_ptr));
-        same.then_some(begun.victims)
-    }
-}
+/// How many kinds of pods that cannot be put back are remembered: each of the others is compared with them.
+const MOST_TOO_MUCH: usize = 8;
 
 /// What evictions would do for one pod, node by node. Its buffers are used again for each node.
 pub(super) struct DryRun<'t> {
@@ -77,6 +29,11 @@ pub(super) struct DryRun<'t> {
     lower: Vec<Lower<'t>>,
     /// Places in `lower`, in the order in which the pods are put back.
     order: Vec<usize>,
+    /// What some victims of the node under test take: none that takes the same can be put back any more. For filters that look at amounts
+    /// and ports alone.
+    too_much: SmallVec<[&'t Arc<Usage>; MOST_TOO_MUCH]>,
+    /// Of the candidates so far.
+    best: Option<Rank>,
     /// What was done for the node under test and is not taken from the look's [`Work`] yet.
     owed: usize,
 }
@@ -85,81 +42,12 @@ pub(super) struct DryRun<'t> {
 #[derive(Clone, Copy)]
 struct Lower<'t> {
     placed: &'t Arc<PlacedPod>,
+    /// Its priority, and when it was started: beside the others, so that they are put in order without a look at each pod again.
+    importance: (Reverse<i32>, i64),
     /// Where its budgets are.
     slot: Slot,
     violates: bool,
     is_victim: bool,
-}
-
-/// The node under test, without its victims: as it is, and with the pods that are nominated to it.
-#[derive(Debug, Default)]
-struct Overlays {
-    without: Overlay,
-    nominated: Option<Overlay>,
-    /// Whether filters look at amounts and ports alone, so that the overlays need not list the pods.
-    only_amounts: bool,
-    /// What judging the row takes, whatever is laid over it, in units of [`Work`].
-    row_cost: usize,
-    /// Whether what is laid over the row makes it no dearer: nothing there has a port, and filters look at amounts alone.
-    adds_no_cost: bool,
-}
-
-impl Overlays {
-    fn start_on(&mut self, scan: &NodeScan<'_>, node: NodeId, lower: &[Lower<'_>]) {
-        self.without.clear();
-        self.nominated = scan.checks.nominated_to(node).cloned();
-        self.only_amounts = !scan.checks.looks_around();
-        self.row_cost = scan.checks.cost_of_row(node);
-        let has_ports = lower.iter().any(|lower| !lower.placed.usage.ports.is_empty())
-            || self.nominated.as_ref().is_some_and(Overlay::has_ports);
-        self.adds_no_cost = self.only_amounts && !has_ports;
-    }
-
-    fn each(&mut self) -> impl Iterator<Item = &mut Overlay> {
-        std::iter::once(&mut self.without).chain(&mut self.nominated)
-    }
-
-    #[inline]
-    fn remove(&mut self, ledger: &Ledger, placed: &Arc<PlacedPod>) {
-        if self.only_amounts {
-            self.each().for_each(|overlay| overlay.remove_amounts(ledger.nodes(), placed));
-        } else {
-            self.each().for_each(|overlay| overlay.remove(ledger.nodes(), placed));
-        }
-    }
-
-    #[inline]
-    fn restore(&mut self, ledger: &Ledger, placed: &Arc<PlacedPod>) {
-        if self.only_amounts {
-            self.each().for_each(|overlay| overlay.restore_amounts(ledger.nodes(), placed));
-        } else {
-            self.each().for_each(|overlay| overlay.restore(ledger.nodes(), placed));
-        }
-    }
-
-    /// What [`Self::judge`] takes, in units of [`Work`].
-    #[inline]
-    fn cost(&self, scan: &NodeScan<'_>, node: NodeId) -> usize {
-        let overlays = 1 + usize::from(self.nominated.is_some());
-        if self.adds_no_cost {
-            return overlays * self.row_cost;
-        }
-        let added = |overlay| scan.checks.cost_of_overlay(node, overlay);
-        overlays * self.row_cost + added(&self.without) + self.nominated.as_ref().map_or(0, added)
-    }
-
-    /// Filter with the pods that are nominated to the node, then without them.
-    fn judge(&self, scan: &NodeScan<'_>, node: NodeId) -> Verdict {
-        let with = self.nominated.as_ref().map_or(Verdict::FITS, |overlay| scan.checks.judge_under(node, overlay));
-        if with.fits() { scan.checks.judge_under(node, &self.without) } else { with }
-    }
-
-    /// As [`Self::judge`], of a node that did fit.
-    #[inline]
-    fn still_fit(&self, scan: &NodeScan<'_>, node: NodeId) -> bool {
-        let fits = |overlay| scan.checks.still_fits_under(node, overlay);
-        self.nominated.as_ref().is_none_or(fits) && fits(&self.without)
-    }
 }
 
 impl<'t> DryRun<'t> {
@@ -172,6 +60,8 @@ impl<'t> DryRun<'t> {
             overlays: Overlays::default(),
             lower: Vec::new(),
             order: Vec::new(),
+            too_much: SmallVec::new(),
+            best: None,
             owed: 0,
             scan,
             ledger,
@@ -219,31 +109,35 @@ impl<'t> DryRun<'t> {
             Search::From(start) => (start % potential.len(), limit),
             Search::Everywhere => (0, usize::MAX),
         };
-        let mut harmless: Vec<Candidate> = Vec::new();
-        let mut violating: Vec<Candidate> = Vec::new();
+        let (mut harmless, mut violating): (Vec<Judged>, Vec<Judged>) = (Vec::new(), Vec::new());
         let mut failed: Vec<(NodeId, Status)> = Vec::new();
         for node in potential[start..].iter().chain(&potential[..start]) {
             let Some(result) = self.try_on(*node, violating.len() >= wanted, known, work) else {
                 // The next run begins at the same node.
                 *rng = before;
-                let candidates = harmless.into_iter().chain(violating);
-                candidates.for_each(|candidate| known.keep(self.ledger, candidate.node, Ok(candidate)));
+                let judged = harmless.into_iter().chain(violating);
+                judged.for_each(|judged| known.keep(self.ledger, judged.node, Ok(judged)));
                 let failed = failed.into_iter().filter(|(_, status)| *status != Status::Passed);
                 failed.for_each(|(node, status)| known.keep(self.ledger, node, Err(status)));
                 return None;
             };
             match result {
-                Ok(candidate) if candidate.violations == 0 => harmless.push(candidate),
-                Ok(candidate) if violating.len() < wanted => violating.push(candidate),
-                Ok(_) => {}
+                Ok(judged) => {
+                    let is_harmless = judged.rank.0 == 0;
+                    if is_harmless || violating.len() < wanted {
+                        self.best = Some(self.best.map_or(judged.rank, |best| best.min(judged.rank)));
+                        if is_harmless { &mut harmless } else { &mut violating }.push(judged);
+                    }
+                }
                 Err(status) => failed.push((*node, status)),
             }
             if !harmless.is_empty() && harmless.len() + violating.len() >= wanted {
                 break;
             }
         }
-        harmless.append(&mut violating);
-        Some(if harmless.is_empty() { Err(self.nothing(&failed)) } else { Ok(harmless) })
+        let candidates: Vec<Candidate> =
+            harmless.into_iter().chain(violating).filter_map(|judged| judged.candidate).collect();
+        Some(if candidates.is_empty() { Err(self.nothing(&failed)) } else { Ok(candidates) })
     }
 
     /// As [`Self::victims_on`], if it is not known yet and there is work left for it.
@@ -253,17 +147,37 @@ impl<'t> DryRun<'t> {
         only_harmless: bool,
         known: &mut DryRuns,
         work: &mut Work,
-    ) -> Option<Result<Candidate, Status>> {
-        if let Some(result) = known.take(self.ledger, node) {
-            return Some(result);
+    ) -> Option<Result<Judged, Status>> {
+        match known.take(self.ledger, node) {
+            // What was better is not there any more.
+            Some(Ok(Judged { rank, candidate: None, .. })) if self.may_win(rank) => {}
+            Some(result) => return Some(result),
+            None => {}
         }
         work.take(0).ok()?;
         // Devices are the same whatever pods are on the node: what they take is paid for once.
         self.scan.checks.judge_devices(node, work).ok()?;
         self.owed = 1;
         let result = self.victims_on(node, only_harmless, known, work);
+        self.owed += self.budgets.as_mut().map_or(0, Budgets::take_work);
         work.spend(std::mem::take(&mut self.owed));
-        result
+        let judged = |rank| Judged { node, rank, candidate: self.may_win(rank).then(|| self.candidate(node, rank)) };
+        result.map(|result| result.map(judged))
+    }
+
+    /// Whether a candidate of this rank is wanted.
+    fn may_win(&self, rank: Rank) -> bool {
+        !self.limits.only_best || self.best.is_none_or(|best| rank < best)
+    }
+
+    /// The node that was tried last.
+    fn candidate(&self, node: NodeId, rank: Rank) -> Candidate {
+        let victims = self.victims().cloned().collect();
+        Candidate { node, victims, violations: rank.0, seen: self.ledger.version() }
+    }
+
+    fn victims(&self) -> impl Iterator<Item = &'t Arc<PlacedPod>> {
+        self.lower.iter().filter(|lower| lower.is_victim).map(|lower| lower.placed)
     }
 
     /// Nodes that were refused for a reason that evictions may change. An error where a node takes the pod as it is. `None`: some
@@ -301,7 +215,8 @@ impl<'t> DryRun<'t> {
         Outcome::NotHelpful(statuses.text(self.scan.total(), &self.scan.checks.resolved.shape, missing))
     }
 
-    /// The victims to evict on one node for the pod to fit there. After `SelectVictimsOnNode`.
+    /// Finds the victims to evict on one node for the pod to fit there, and how good a candidate that makes it. After
+    /// `SelectVictimsOnNode`.
     ///
     /// `only_harmless`: another candidate that violates budgets would not be kept. `None`: `work` was not enough, and `known` has
     /// what was judged.
@@ -311,7 +226,7 @@ impl<'t> DryRun<'t> {
         only_harmless: bool,
         known: &mut DryRuns,
         work: &mut Work,
-    ) -> Option<Result<Candidate, Status>> {
+    ) -> Option<Result<Rank, Status>> {
         let protected = match self.gather(node, work)? {
             Ok(protected) => protected,
             Err(status) => return Some(Err(status)),
@@ -336,10 +251,10 @@ impl<'t> DryRun<'t> {
             let in_order = self.order.iter().map(|at| &self.lower[*at]);
             let victims = in_order.clone().take(places).map(|lower| lower.is_victim).collect();
             let lower = in_order.map(|lower| lower.placed.clone()).collect();
-            known.begun = Some(Begun { node, row: self.ledger.nodes().version[node.index()], lower, victims });
+            known.begin(self.ledger, node, lower, victims);
             return None;
         }
-        Some(self.conclude(node))
+        Some(self.conclude())
     }
 
     /// The order in which pods are put back: first those whose eviction violates a budget.
@@ -353,7 +268,8 @@ impl<'t> DryRun<'t> {
 
     /// Takes the pods away that may be victims, apart from those that were `judged` to be none.
     fn remove_all(&mut self, node: NodeId, judged: &[bool]) {
-        self.overlays.start_on(&self.scan, node, &self.lower);
+        let has_ports = self.lower.iter().any(|lower| !lower.placed.usage.ports.is_empty());
+        self.overlays.start_on(&self.scan, node, has_ports);
         // The pods that are put back first are removed last.
         for (place, at) in self.order.iter().enumerate().rev() {
             if judged.get(place) != Some(&false) {
@@ -372,67 +288,75 @@ impl<'t> DryRun<'t> {
     /// Puts the pods back one by one, as far as the preemptor still fits. Of the first, `judged` says whether they are victims.
     /// Where `work` is used up, an error says of how many it is known by then.
     fn reprieve(&mut self, node: NodeId, judged: &[bool], work: &mut Work) -> Result<(), usize> {
+        self.too_much.clear();
         for place in 0..self.order.len() {
             let at = self.order[place];
             let placed = self.lower[at].placed;
-            self.lower[at].is_victim = if let Some(is_victim) = judged.get(place) {
-                *is_victim
-            } else {
-                self.overlays.restore(self.ledger, placed);
-                self.pay(node, work).ok_or(place)?;
-                let fits = self.overlays.still_fit(&self.scan, node);
-                if !fits {
-                    self.overlays.remove(self.ledger, placed);
-                }
-                !fits
+            self.lower[at].is_victim = match judged.get(place) {
+                Some(is_victim) => *is_victim,
+                None if self.too_much.iter().any(|usage| Arc::ptr_eq(usage, &placed.usage)) => true,
+                None => !self.put_back(node, placed, work).ok_or(place)?,
             };
         }
         Ok(())
     }
 
+    /// Puts the pod back if the preemptor still fits beside it; says whether it does.
+    fn put_back(&mut self, node: NodeId, placed: &'t Arc<PlacedPod>, work: &mut Work) -> Option<bool> {
+        self.overlays.restore(self.ledger, placed);
+        self.pay(node, work)?;
+        let fits = self.overlays.still_fit(&self.scan, node);
+        if !fits {
+            self.overlays.remove(self.ledger, placed);
+            if self.overlays.only_amounts && self.too_much.len() < MOST_TOO_MUCH {
+                self.too_much.push(&placed.usage);
+            }
+        }
+        Some(fits)
+    }
+
     /// What comes of the victims that were found on a node.
-    fn conclude(&mut self, node: NodeId) -> Result<Candidate, Status> {
-        let victims = || self.lower.iter().filter(|lower| lower.is_victim);
-        if let Some(too_many) = self.rules.too_many(victims().map(|lower| &**lower.placed)) {
+    fn conclude(&mut self) -> Result<Rank, Status> {
+        if let Some(too_many) = self.rules.too_many(self.victims().map(|placed| &**placed)) {
             return Err(Status::TooMany(too_many));
         }
         if self.strict && self.exceeds_budgets() {
             return Err(Status::Budgets);
         }
-        let victims = || self.lower.iter().filter(|lower| lower.is_victim);
-        let violations = if self.strict { 0 } else { victims().filter(|lower| lower.violates).count() as u32 };
-        let seen = self.ledger.version();
-        let victims: Vec<Arc<PlacedPod>> = victims().map(|lower| lower.placed.clone()).collect();
-        if victims.is_empty() { Err(Status::NeedsNone) } else { Ok(Candidate { node, victims, violations, seen }) }
+        if self.victims().next().is_none() {
+            return Err(Status::NeedsNone);
+        }
+        let violates = |lower: &&Lower<'_>| lower.is_victim && lower.violates;
+        let violations = if self.strict { 0 } else { self.lower.iter().filter(violates).count() as u32 };
+        Ok(rank(violations, self.victims().map(|placed| &**placed)))
     }
 
     /// Collects the pods of the node that may be victims, most important first; true if budgets protect others. `None`: `work` was not
     /// enough to look up their budgets.
     fn gather(&mut self, node: NodeId, work: &mut Work) -> Option<Result<bool, Status>> {
-        self.lower.clear();
+        let Self { lower, rules, budgets, .. } = self;
+        lower.clear();
         if self.ledger.lowest_priority(node) >= self.pod.priority {
             return Some(Err(Status::NoVictims));
         }
-        let on_node = self.ledger.pods_on(node).iter();
-        let admitted = on_node.filter(|placed| self.rules.admit(placed));
-        let lower = |placed| Lower { placed, slot: Slot::default(), violates: false, is_victim: false };
-        self.lower.extend(admitted.map(lower));
-        let before = self.lower.len();
-        if let Some(budgets) = &mut self.budgets {
-            for lower in &mut self.lower {
-                lower.slot = budgets.look_up(lower.placed, work).ok()?;
+        let now = self.limits.now_unix_us;
+        let mut protected = false;
+        for placed in self.ledger.pods_on(node).iter().filter(|placed| rules.admit(placed)) {
+            let mut slot = Slot::default();
+            if let Some(budgets) = budgets {
+                slot = budgets.look_up(placed, work).ok()?;
+                if self.strict && !rules.is_leaving(placed) && !budgets.permit(slot, placed) {
+                    protected = true;
+                    continue;
+                }
             }
-            let rules = &self.rules;
-            if self.strict {
-                self.lower.retain(|lower| rules.is_leaving(lower.placed) || budgets.permit(lower.slot, lower.placed));
-            }
+            let importance = (Reverse(placed.priority), placed.started_unix_us.unwrap_or(now));
+            lower.push(Lower { placed, importance, slot, violates: false, is_victim: false });
         }
-        let protected = self.lower.len() < before;
-        if self.lower.is_empty() {
+        if lower.is_empty() {
             return Some(Err(if protected { Status::Budgets } else { Status::NoVictims }));
         }
-        let now = self.limits.now_unix_us;
-        self.lower.sort_by_key(|lower| (Reverse(lower.placed.priority), lower.placed.started_unix_us.unwrap_or(now)));
+        lower.sort_by_key(|lower| lower.importance);
         Some(Ok(protected))
     }
 
@@ -459,44 +383,5 @@ impl<'t> DryRun<'t> {
         let rules = &self.rules;
         let mut evicted = self.lower.iter().filter(|lower| lower.is_victim && !rules.is_leaving(lower.placed));
         evicted.any(|lower| budgets.charge(lower.slot, lower.placed))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::preemption::testing::{nodes, on};
-
-    /// What was judged on a node that was given up half way, and the pods there.
-    fn begun_on(ledger: &Ledger, node: NodeId) -> (DryRuns, Vec<Arc<PlacedPod>>) {
-        let lower = ledger.pods_on(node).to_vec();
-        let row = ledger.nodes().version[node.index()];
-        let begun = Begun { node, row, lower: lower.clone(), victims: vec![true] };
-        (DryRuns { begun: Some(begun), ..DryRuns::default() }, lower)
-    }
-
-    #[test]
-    fn a_node_given_up_half_way_is_gone_on_with_while_nothing_there_changes() {
-        let mut ledger = nodes(&["a", "b"]);
-        for name in ["x", "y", "z"] {
-            ledger.apply_pod(on("a", name, 0, 100, 0));
-        }
-        let [a, b] = ["a", "b"].map(|name| ledger.nodes().find(name).expect("applied"));
-        let (mut known, lower) = begun_on(&ledger, a);
-        assert_eq!(known.take_begun(&ledger, b, [].iter()), None, "another node");
-        assert_eq!(known.take_begun(&ledger, a, lower.iter()), Some(vec![true]), "it is kept until its node comes");
-        assert_eq!(known.take_begun(&ledger, a, lower.iter()), None, "once");
-        for other in [&[0, 1][..], &[0, 2, 1], &[]] {
-            let (mut known, lower) = begun_on(&ledger, a);
-            let other = other.iter().map(|at| &lower[*at]);
-            assert_eq!(known.take_begun(&ledger, a, other), None, "other pods may be victims, or in another order");
-            assert_eq!(known.take_begun(&ledger, a, lower.iter()), None, "and what was judged is gone");
-        }
-        let (mut known, lower) = begun_on(&ledger, a);
-        ledger.apply_pod(on("b", "elsewhere", 0, 100, 0));
-        assert_eq!(known.take_begun(&ledger, a, lower.iter()), Some(vec![true]), "a change elsewhere");
-        let (mut known, lower) = begun_on(&ledger, a);
-        ledger.apply_pod(on("a", "more", 0, 100, 0));
-        assert_eq!(known.take_begun(&ledger, a, lower.iter()), None, "the row has changed");
     }
 }

@@ -42,6 +42,11 @@ pub enum Reply {
 }
 
 impl ExtenderPreemptState {
+    /// Whether some extender is asked about the victims of `pod`.
+    pub fn concerns(profile: &CompiledProfile, pod: &Pod) -> bool {
+        next(profile, pod, 0).is_some()
+    }
+
     /// The state in which extenders are asked about the candidates; gives the candidates back if none concerns the pod.
     pub fn begin(
         profile: &CompiledProfile,

@@ -31,6 +31,8 @@ pub struct Limits<'a> {
     /// The nodes that extenders refused in this attempt.
     pub refused: &'a BTreeMap<NodeId, Code>,
     pub search: Search,
+    /// Whether nothing is wanted of a candidate that is worse than another: nobody is asked about candidates.
+    pub only_best: bool,
 }
 
 impl Limits<'_> {
@@ -43,6 +45,7 @@ impl Limits<'_> {
             evicting: &[],
             refused: &NONE_REFUSED,
             search: Search::Sampled,
+            only_best: false,
         }
     }
 }

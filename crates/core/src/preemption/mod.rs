@@ -23,9 +23,11 @@ mod explain;
 mod extender;
 #[cfg(test)]
 mod extender_tests;
+mod known;
 #[cfg(test)]
 mod limit_tests;
 mod limits;
+mod overlays;
 #[cfg(test)]
 mod random_tests;
 mod recheck;
@@ -38,9 +40,9 @@ mod tests;
 
 #[cfg(test)]
 pub(crate) use budgets::COMPARED;
-pub use dry_run::DryRuns;
 pub use explain::{Prospect, Victims, explain};
 pub use extender::{ExtenderPreemptState, Reply};
+pub use known::DryRuns;
 pub use limits::{Limits, Search};
 #[cfg(test)]
 pub(crate) use rules::RUN_TIMES_READ;
@@ -90,27 +92,36 @@ type Rank = (u32, i32, i64, usize, Reverse<i64>);
 
 /// The best candidate; of equals the first. After `pickOneNodeForPreemption`.
 fn pick(candidates: Vec<Candidate>) -> Option<Candidate> {
-    candidates.into_iter().min_by_key(rank)
+    candidates
+        .into_iter()
+        .min_by_key(|candidate| rank(candidate.violations, candidate.victims.iter().map(|one| &**one)))
 }
 
-fn rank(candidate: &Candidate) -> Rank {
-    let victims = &candidate.victims;
-    let first = victims.first().map_or(i32::MIN, |placed| placed.priority);
-    // Shifted to be positive: a node with few victims of negative priority is not worse than one with many.
-    let sum = victims.iter().map(|placed| i64::from(placed.priority) + (1 << 31)).sum();
-    (candidate.violations, first, sum, victims.len(), Reverse(earliest_start(candidate)))
-}
-
-/// When the first of the victims of highest priority was started; one that has not started counts as the latest of all.
-fn earliest_start(candidate: &Candidate) -> i64 {
-    let highest = candidate.victims.iter().map(|placed| placed.priority).max();
-    let of_highest = candidate.victims.iter().filter(|placed| Some(placed.priority) == highest);
-    of_highest.map(|placed| placed.started_unix_us.unwrap_or(i64::MAX)).min().unwrap_or(i64::MAX)
+/// The rank of a candidate with these victims, most important first.
+fn rank<'p>(violations: u32, victims: impl Iterator<Item = &'p PlacedPod>) -> Rank {
+    let (mut first, mut sum, mut number) = (i32::MIN, 0, 0);
+    // The highest priority, and when the first of its victims was started; one that has not started counts as the latest of all.
+    let mut highest = (i32::MIN, i64::MAX);
+    for placed in victims {
+        if number == 0 {
+            first = placed.priority;
+        }
+        number += 1;
+        // Shifted to be positive: a node with few victims of negative priority is not worse than one with many.
+        sum += i64::from(placed.priority) + (1 << 31);
+        let started = placed.started_unix_us.unwrap_or(i64::MAX);
+        if placed.priority > highest.0 {
+            highest = (placed.priority, started);
+        } else if placed.priority == highest.0 {
+            highest.1 = highest.1.min(started);
+        }
+    }
+    (violations, first, sum, number, Reverse(highest.1))
 }
 
 impl Scheduler {
     /// The nodes where evictions would help, with the victims: nodes without violations of budgets first, each kind in the
-    /// order of the dry run. Never empty.
+    /// order of the dry run. Never empty. Where [`Limits::only_best`] says so, some are left out that are worse than another.
     ///
     /// For a pod that fits nowhere, at the version at which that was found. O(nodes) from the cache for the potential ones,
     /// then a few filters for each pod of lower priority on the nodes looked at.
@@ -184,7 +195,7 @@ impl Scheduler {
     /// What to do for a pod that fits nowhere, where no extender is to be asked: [`Self::preemption_candidates`] and
     /// [`Self::pick`].
     pub fn preempt(&mut self, ledger: &Ledger, pod: &Arc<Pod>, limits: &Limits<'_>) -> Outcome {
-        match self.preemption_candidates(ledger, pod, limits) {
+        match self.preemption_candidates(ledger, pod, &Limits { only_best: true, ..*limits }) {
             Ok(candidates) => self.pick(ledger, pod, candidates),
             Err(outcome) => outcome,
         }

@@ -337,6 +337,12 @@ fn compare(scheduler: &mut Scheduler, world: &World, ledger: &Ledger, waiting: &
         seen.helpless += 1;
         return;
     }
+    let best = scheduler.preemption_candidates(ledger, waiting, &Limits { only_best: true, ..limits });
+    assert_eq!(
+        essence(&best.map(the_best)),
+        essence(&Ok(the_best(found.clone()))),
+        "{at}: where only the best is wanted"
+    );
     let Outcome::Evict(plan) = scheduler.pick(ledger, waiting, found) else { panic!("{at}: nothing chosen") };
     let chosen = ledger.nodes().name(plan.node);
     assert!(slow.best(&want).contains(chosen), "{at}: {chosen} chosen of {want:?}");
@@ -344,6 +350,10 @@ fn compare(scheduler: &mut Scheduler, world: &World, ledger: &Ledger, waiting: &
         scheduler.plan_still_valid(ledger, &plan, &limits, (&mut DryRuns::default(), &mut Work::unbounded())),
         "{at}: the plan does not hold"
     );
+}
+
+fn the_best(found: Vec<Candidate>) -> Vec<Candidate> {
+    pick(found).into_iter().collect()
 }
 
 /// What is found without the versions at which it was found.
@@ -365,8 +375,9 @@ fn compare_parts(
     mut change: impl FnMut(&mut Ledger),
 ) {
     let [in_parts, at_once] = schedulers;
-    for search in [Search::Sampled, Search::Everywhere] {
-        let limits = Limits { search, ..Limits::at(NOW) };
+    let kinds = [Search::Sampled, Search::Everywhere].map(|search| [(search, false), (search, true)]);
+    for (search, only_best) in kinds.into_iter().flatten() {
+        let limits = Limits { search, only_best, ..Limits::at(NOW) };
         let known = &mut DryRuns::default();
         let found = loop {
             if let Some(found) =
@@ -378,7 +389,10 @@ fn compare_parts(
             seen.given_up += 1;
         };
         let expected = at_once.preemption_candidates(ledger, waiting, &limits);
-        assert_eq!(essence(&found), essence(&expected), "{at}, {search:?}");
+        // Of those that are worse than another some may be left out.
+        let compared = |found: Vec<Candidate>| if only_best { the_best(found) } else { found };
+        let (found, expected) = (found.map(compared), expected.map(compared));
+        assert_eq!(essence(&found), essence(&expected), "{at}, {search:?}, only the best {only_best}");
     }
 }
 

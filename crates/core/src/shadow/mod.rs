@@ -222,7 +222,7 @@ impl Shadow {
         looks.until(|ledger, work| {
             let evicting = ledger.evicting();
             let own_schedulers = ledger.own_schedulers();
-            let limits = Limits { own_schedulers, evicting: &evicting, ..Limits::at(now_unix_us) };
+            let limits = Limits { own_schedulers, evicting: &evicting, only_best: true, ..Limits::at(now_unix_us) };
             let found = scheduler.preemption_candidates_within(ledger, pod, &limits, &mut known, work)?;
             let preemption::Outcome::Evict(plan) =
                 found.map_or_else(|outcome| outcome, |candidates| scheduler.pick(ledger, pod, candidates))

@@ -158,6 +158,8 @@ impl VictimReplies {
     ) -> Option<Result<Outcome, Unfinished>> {
         match self {
             Self::NotAsked => {
+                let only_best = !ExtenderPreemptState::concerns(scheduler.profile(), pod);
+                let limits = &Limits { only_best, ..*limits };
                 let candidates = match scheduler.preemption_candidates_within(ledger, pod, limits, known, work)? {
                     Ok(candidates) => candidates,
                     Err(outcome) => return Some(Ok(outcome)),

@@ -288,7 +288,7 @@ fn a_plan_to_evict_is_checked_with_the_work_of_one_hold() {
     assert!(effects.iter().any(|effect| matches!(effect, Effect::Evict(_))), "{effects:?}");
 }
 
-/// A node that two hundred pods are on, and a pod that is not on it as long as one of them is.
+/// A node that two hundred pods of different sizes are on, and a pod that is not on it as long as one of them is.
 #[test]
 fn victims_on_one_node_are_judged_in_parts() {
     let lower = 200;
@@ -297,7 +297,7 @@ fn victims_on_one_node_are_judged_in_parts() {
         let mut ledger = ledger.ledger.borrow_mut();
         ledger.apply_node(&node("n0", lower, 1 << 30, 1_000));
         for i in 0..lower {
-            ledger.apply_pod(Pod { node_name: Some("n0".into()), ..pod(&format!("low-{i}"), shape_of(1, 0)) });
+            ledger.apply_pod(Pod { node_name: Some("n0".into()), ..pod(&format!("low-{i}"), shape_of(1, i)) });
         }
         let absent = NodeTest { key: "missing".into(), operator: NodeTestOperator::DoesNotExist, values: Vec::new() };
         let term =

@@ -293,7 +293,7 @@ async fn nominations_of_lower_priority_end_beside_the_evictions_and_their_failur
 async fn a_victim_that_is_marked_already_is_only_deleted() {
     let bench = Bench::start(|_| async { ok() }).await;
     let mut request = request(1, &["v"]);
-    request.victims = vec![Arc::new(PlacedPod { preempted: true, ..PlacedPod::clone(&request.victims[0]) })];
+    Arc::make_mut(&mut request.victims[0]).preempted = true;
     bench.evictor.submit(WORKER, &"profile".into(), request);
     until("an outcome", || !bench.inputs.lock().unwrap().is_empty()).await;
     assert_eq!(bench.asked(), ["DELETE v"]);

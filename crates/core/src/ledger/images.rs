@@ -60,6 +60,7 @@ impl ImageTable {
         if self.on_node.len() <= node.index() {
             self.on_node.resize_with(node.index() + 1, SmallVec::new);
         }
+        held.shrink_to_fit();
         self.on_node[node.index()] = held;
     }
 

@@ -1,8 +1,9 @@
 use super::keyed::HashKey;
 use crate::limits::INTERNED_BYTES;
 use crate::model::Footprint;
-use rustc_hash::{FxHashMap, FxHashSet};
-use std::hash::{BuildHasher, Hash, Hasher};
+use hashbrown::HashTable;
+use rustc_hash::FxHashSet;
+use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
 /// Values kept before the first sweep.
@@ -11,34 +12,21 @@ const FEW: usize = 1024;
 /// Values looked at with each pod that is applied or deleted: some 10 ns each, so that unused ones are found although nothing grows.
 const LOOKS_PER_CHANGE: usize = 4;
 
-/// A value with its hash under the ledger's key. A table that grows asks for the hash of each value again, and values may be
-/// megabytes.
+/// A value that is kept.
 #[derive(Debug)]
-struct Hashed<T> {
+struct Kept<T> {
+    /// Under the ledger's key. A table that grows asks for the hash of each value again, and values may be megabytes.
     hash: u64,
     value: Arc<T>,
+    bytes: usize,
 }
 
-impl<T> Hash for Hashed<T> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(self.hash);
-    }
-}
-
-impl<T> Hashed<T> {
-    /// Whether it is held elsewhere: the interner holds it twice.
+impl<T> Kept<T> {
+    /// Whether it is held elsewhere.
     fn is_used(&self) -> bool {
-        Arc::strong_count(&self.value) > 2
+        Arc::strong_count(&self.value) > 1
     }
 }
-
-impl<T: Eq> PartialEq for Hashed<T> {
-    fn eq(&self, other: &Self) -> bool {
-        self.hash == other.hash && self.value == other.value
-    }
-}
-
-impl<T: Eq> Eq for Hashed<T> {}
 
 /// Keeps one copy of equal values. A value that is in use nowhere else is dropped at the next sweep.
 ///
@@ -47,14 +35,14 @@ impl<T: Eq> Eq for Hashed<T> {}
 /// use since then, while nothing grows, is found by [`Self::sweep_some`].
 #[derive(Debug)]
 pub(super) struct Interner<T> {
-    /// Each with its bytes.
-    values: FxHashMap<Hashed<T>, usize>,
     /// All values, in the order in which [`Self::sweep_some`] goes round them.
-    round: Vec<Hashed<T>>,
+    round: Vec<Kept<T>>,
     next: usize,
+    /// By value, its place in `round`.
+    places: HashTable<u32>,
     key: HashKey,
-    /// Where the values are: one that comes back as it was handed out needs no hash.
-    addresses: FxHashSet<usize>,
+    /// Where the values are: one that comes back as it was handed out needs no hash. None where none comes back.
+    addresses: Option<FxHashSet<usize>>,
     bytes: usize,
     sweep_at: usize,
     sweep_at_bytes: usize,
@@ -62,12 +50,17 @@ pub(super) struct Interner<T> {
 
 impl<T> Interner<T> {
     pub(super) fn new(key: &HashKey) -> Self {
+        Self { addresses: Some(FxHashSet::default()), ..Self::of_made_anew(key) }
+    }
+
+    /// For values that are made anew each time that they are looked for.
+    pub(super) fn of_made_anew(key: &HashKey) -> Self {
         Self {
-            values: FxHashMap::default(),
             round: Vec::new(),
             next: 0,
+            places: HashTable::new(),
             key: key.clone(),
-            addresses: FxHashSet::default(),
+            addresses: None,
             bytes: 0,
             sweep_at: FEW,
             sweep_at_bytes: INTERNED_BYTES,
@@ -82,38 +75,48 @@ impl<T: Eq + Hash + Footprint> Interner<T> {
 
     /// As [`Self::intern`]; `prepare` gets a value that is new, to put parts that equal its own in their place.
     pub(super) fn intern_with(&mut self, mut value: Arc<T>, prepare: impl FnOnce(&mut Arc<T>)) -> Arc<T> {
-        if self.addresses.contains(&address(&value)) {
+        if self.addresses.as_ref().is_some_and(|addresses| addresses.contains(&address(&value))) {
             return value;
         }
-        let hashed = Hashed { hash: self.key.hash_one(&value), value: value.clone() };
-        if let Some((known, _)) = self.values.get_key_value(&hashed) {
-            return known.value.clone();
+        let hash = self.key.hash_one(&value);
+        let is_same = |place: &u32| {
+            let known = &self.round[*place as usize];
+            known.hash == hash && known.value == value
+        };
+        if let Some(place) = self.places.find(hash, is_same) {
+            return self.round[*place as usize].value.clone();
         }
-        let hash = hashed.hash;
-        drop(hashed);
         prepare(&mut value);
         let bytes = value.heap_bytes();
-        if self.values.len() >= self.sweep_at || self.bytes + bytes > self.sweep_at_bytes {
+        if self.round.len() >= self.sweep_at || self.bytes + bytes > self.sweep_at_bytes {
             self.sweep();
         }
         self.bytes += bytes;
-        self.addresses.insert(address(&value));
-        self.round.push(Hashed { hash, value: value.clone() });
-        self.values.insert(Hashed { hash, value: value.clone() }, bytes);
+        if let Some(addresses) = &mut self.addresses {
+            addresses.insert(address(&value));
+        }
+        let Self { round, places, .. } = self;
+        places.insert_unique(hash, round.len() as u32, |place| round[*place as usize].hash);
+        round.push(Kept { hash, value: value.clone(), bytes });
         value
     }
 
     fn sweep(&mut self) {
-        self.round.retain(Hashed::is_used);
-        self.values.retain(|Hashed { value, .. }, bytes| {
-            // A value that has left the round is held here alone.
-            let used = Arc::strong_count(value) > 1;
-            if !used {
-                self.bytes -= *bytes;
-                self.addresses.remove(&address(value));
+        let Self { round, places, addresses, bytes, .. } = self;
+        round.retain(|kept| {
+            let is_used = kept.is_used();
+            if !is_used {
+                *bytes -= kept.bytes;
+                if let Some(addresses) = addresses {
+                    addresses.remove(&address(&kept.value));
+                }
             }
-            used
+            is_used
         });
+        places.clear();
+        for (place, kept) in (0..).zip(&*round) {
+            places.insert_unique(kept.hash, place, |place| round[*place as usize].hash);
+        }
         self.next = 0;
         self.rest();
     }
@@ -133,18 +136,33 @@ impl<T: Eq + Hash + Footprint> Interner<T> {
                 self.next += 1;
                 continue;
             }
-            let gone = self.round.swap_remove(self.next);
-            self.addresses.remove(&address(&gone.value));
-            self.bytes -= self.values.remove(&gone).unwrap_or(0);
+            self.drop_at(self.next);
             if self.bytes <= INTERNED_BYTES {
                 self.rest();
             }
         }
     }
 
+    /// Drops the value at `place`. The last one takes its place.
+    fn drop_at(&mut self, place: usize) {
+        let last = self.round.len() - 1;
+        let hash = |place: usize| self.round[place].hash;
+        if let Ok(gone) = self.places.find_entry(hash(place), |other| *other as usize == place) {
+            gone.remove();
+        }
+        if let Some(moved) = self.places.find_mut(hash(last), |other| *other as usize == last) {
+            *moved = place as u32;
+        }
+        let gone = self.round.swap_remove(place);
+        if let Some(addresses) = &mut self.addresses {
+            addresses.remove(&address(&gone.value));
+        }
+        self.bytes -= gone.bytes;
+    }
+
     /// Until when no sweep is needed.
     fn rest(&mut self) {
-        self.sweep_at = (self.values.len() * 2).max(FEW);
+        self.sweep_at = (self.round.len() * 2).max(FEW);
         self.sweep_at_bytes = (self.bytes * 2).max(INTERNED_BYTES);
     }
 }
@@ -160,6 +178,7 @@ mod tests {
     use crate::model::Labels;
     use rustc_hash::FxBuildHasher;
     use std::cell::Cell;
+    use std::hash::Hasher;
 
     fn label(value: String) -> Arc<Labels> {
         Arc::new([("k", &*value)].into_iter().collect())
@@ -172,8 +191,8 @@ mod tests {
         for i in 0..10_000 {
             interner.intern(label(i.to_string()));
         }
-        assert!(interner.values.len() <= 2048, "{} values", interner.values.len());
-        assert_eq!(interner.values.len(), interner.addresses.len());
+        assert!(interner.places.len() <= 2048, "{} values", interner.places.len());
+        assert_eq!(interner.places.len(), interner.addresses.as_ref().map_or(0, FxHashSet::len));
         assert!(Arc::ptr_eq(&kept, &interner.intern(label("kept".to_owned()))));
         assert!(Arc::ptr_eq(&kept, &interner.intern(kept.clone())));
     }
@@ -184,8 +203,8 @@ mod tests {
         for i in 0..900 {
             interner.intern(label(format!("{i}{}", "x".repeat(100_000))));
         }
-        assert!(interner.values.len() < 900, "too few to be swept by their number");
-        let bytes: usize = interner.values.keys().map(|known| known.value.heap_bytes()).sum();
+        assert!(interner.places.len() < 900, "too few to be swept by their number");
+        let bytes: usize = interner.round.iter().map(|known| known.value.heap_bytes()).sum();
         assert!(bytes <= INTERNED_BYTES, "{bytes} bytes");
     }
 
@@ -196,13 +215,13 @@ mod tests {
         let large = |i: usize| label(format!("{i}{}", "x".repeat(100_000)));
         let kept: Vec<_> = (0..900).map(|i| interner.intern(large(i))).collect();
         (0..1_000).for_each(|_| interner.sweep_some());
-        assert_eq!(interner.values.len(), 1_100, "all are in use");
+        assert_eq!(interner.places.len(), 1_100, "all are in use");
         drop(kept);
         (0..1_000).for_each(|_| interner.sweep_some());
         assert!(interner.bytes <= INTERNED_BYTES, "{} bytes", interner.bytes);
-        let bytes: usize = interner.values.keys().map(|known| known.value.heap_bytes()).sum();
-        assert_eq!((interner.bytes, interner.round.len()), (bytes, interner.values.len()));
-        assert_eq!(interner.values.len(), interner.addresses.len());
+        let bytes: usize = interner.round.iter().map(|known| known.value.heap_bytes()).sum();
+        assert_eq!((interner.bytes, interner.round.len()), (bytes, interner.places.len()));
+        assert_eq!(interner.places.len(), interner.addresses.as_ref().map_or(0, FxHashSet::len));
         assert!(small.iter().all(|value| Arc::ptr_eq(value, &interner.intern(Arc::new((**value).clone())))));
         // The same amount may not come again before the next sweep.
         (0..900).for_each(|i| drop(interner.intern(large(i))));

@@ -2,7 +2,9 @@ use super::intern::Interner;
 use super::keyed::{HashKey, KeyedMap};
 use super::{CountsByNode, NodeId};
 use crate::model::{AffinityTerm, Footprint, Labels, Pod, PodShape, Str, WeightedTerm};
-use rustc_hash::FxHashMap;
+use hashbrown::HashTable;
+use rustc_hash::{FxBuildHasher, FxHashMap};
+use std::hash::BuildHasher;
 use std::sync::{Arc, Weak};
 
 /// What other pods see of placed pods: all that spread, affinity and Services go by. Equal pods share one class, so that a
@@ -15,6 +17,13 @@ pub struct MatchClass {
     pub labels: Labels,
     /// Whether the pods have a deletionTimestamp.
     pub terminating: bool,
+    /// None where all are empty, as they are for most pods: a class may be of one pod.
+    terms: Option<Box<ClassTerms>>,
+}
+
+/// The terms of placed pods about others.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct ClassTerms {
     pub affinity: Vec<AffinityTerm>,
     pub anti_affinity: Vec<AffinityTerm>,
     pub preferred: Vec<WeightedTerm>,
@@ -23,34 +32,52 @@ pub struct MatchClass {
 impl MatchClass {
     pub fn of(pod: &Pod) -> Self {
         let shape = &pod.shape;
+        let has_terms =
+            !(shape.affinity.is_empty() && shape.anti_affinity.is_empty() && shape.preferred_pods.is_empty());
+        let terms = || ClassTerms {
+            affinity: shape.affinity.clone(),
+            anti_affinity: shape.anti_affinity.clone(),
+            preferred: shape.preferred_pods.clone(),
+        };
         Self {
             namespace: shape.namespace.clone(),
             labels: shape.labels.clone(),
             terminating: pod.deleting,
-            affinity: shape.affinity.clone(),
-            anti_affinity: shape.anti_affinity.clone(),
-            preferred: shape.preferred_pods.clone(),
+            terms: has_terms.then(|| Box::new(terms())),
         }
+    }
+
+    /// Of pods without labels and terms.
+    pub fn plain(namespace: Str) -> Self {
+        Self { namespace, labels: Labels::none(), terminating: false, terms: None }
+    }
+
+    pub fn terms(&self) -> &ClassTerms {
+        static NONE: ClassTerms = ClassTerms { affinity: Vec::new(), anti_affinity: Vec::new(), preferred: Vec::new() };
+        self.terms.as_deref().unwrap_or(&NONE)
     }
 
     /// Whether this is [`of`](Self::of) the pod.
     pub(super) fn is_of(&self, pod: &Pod) -> bool {
-        let shape = &pod.shape;
+        let (shape, terms) = (&pod.shape, self.terms());
         self.terminating == pod.deleting
             && self.namespace == shape.namespace
             && self.labels == shape.labels
-            && self.affinity == shape.affinity
-            && self.anti_affinity == shape.anti_affinity
-            && self.preferred == shape.preferred_pods
+            && terms.affinity == shape.affinity
+            && terms.anti_affinity == shape.anti_affinity
+            && terms.preferred == shape.preferred_pods
     }
 }
 
 impl Footprint for MatchClass {
     fn heap_bytes(&self) -> usize {
-        self.labels.heap_bytes()
-            + self.affinity.heap_bytes()
-            + self.anti_affinity.heap_bytes()
-            + self.preferred.heap_bytes()
+        let of_terms = self.terms.as_ref().map_or(0, |terms| {
+            size_of::<ClassTerms>()
+                + terms.affinity.heap_bytes()
+                + terms.anti_affinity.heap_bytes()
+                + terms.preferred.heap_bytes()
+        });
+        self.labels.heap_bytes() + of_terms
     }
 }
 
@@ -65,6 +92,10 @@ impl Address {
     fn of(match_class: &Arc<MatchClass>) -> Self {
         Self(Arc::as_ptr(match_class) as usize)
     }
+
+    fn hash(self) -> u64 {
+        FxBuildHasher.hash_one(self)
+    }
 }
 
 /// The classes of placed pods by namespace, and on which nodes they are.
@@ -73,34 +104,71 @@ pub struct MatchClassTable {
     interner: Interner<MatchClass>,
     /// The class that was last made for a shape, in a slot by its address: most pods have the shape of some pod just before.
     recent: Box<[Weak<MatchClass>]>,
-    by_namespace: KeyedMap<Str, Vec<(Arc<MatchClass>, CountsByNode)>>,
-    /// Where in its namespace's list a class is, by address.
-    slots: FxHashMap<Address, usize>,
+    by_namespace: KeyedMap<Str, OfNamespace>,
+}
+
+/// The classes of one namespace, and where in their list one is, by its address.
+#[derive(Debug, Default)]
+struct OfNamespace {
+    classes: Vec<(Arc<MatchClass>, CountsByNode)>,
+    slots: HashTable<u32>,
+}
+
+impl OfNamespace {
+    fn slot(&self, address: Address) -> Option<usize> {
+        let is_there = |slot: &u32| Address::of(&self.classes[*slot as usize].0) == address;
+        self.slots.find(address.hash(), is_there).map(|slot| *slot as usize)
+    }
+
+    /// The slot of the class, which is made if there is none.
+    fn slot_or_new(&mut self, match_class: &Arc<MatchClass>) -> usize {
+        let address = Address::of(match_class);
+        if let Some(slot) = self.slot(address) {
+            return slot;
+        }
+        let slot = self.classes.len();
+        self.classes.push((match_class.clone(), CountsByNode::default()));
+        let Self { classes, slots } = self;
+        slots.insert_unique(address.hash(), slot as u32, |slot| Address::of(&classes[*slot as usize].0).hash());
+        slot
+    }
+
+    /// Removes the class at `slot`. The last one takes its place.
+    fn remove(&mut self, slot: usize) {
+        let last = self.classes.len() - 1;
+        let hash = |slot: usize| Address::of(&self.classes[slot].0).hash();
+        if let Ok(gone) = self.slots.find_entry(hash(slot), |other| *other as usize == slot) {
+            gone.remove();
+        }
+        if let Some(moved) = self.slots.find_mut(hash(last), |other| *other as usize == last) {
+            *moved = slot as u32;
+        }
+        self.classes.swap_remove(slot);
+    }
 }
 
 impl MatchClassTable {
     pub(super) fn new(key: &HashKey) -> Self {
         Self {
-            interner: Interner::new(key),
+            interner: Interner::of_made_anew(key),
             recent: (0..RECENT).map(|_| Weak::new()).collect(),
             by_namespace: key.map(),
-            slots: FxHashMap::default(),
         }
     }
 
     /// The classes of `namespace` with the nodes they are on, in an order that means nothing.
     pub fn of_namespace(&self, namespace: &str) -> &[(Arc<MatchClass>, CountsByNode)] {
-        self.by_namespace.get(namespace).map_or(&[], Vec::as_slice)
+        self.by_namespace.get(namespace).map_or(&[], |of| of.classes.as_slice())
     }
 
     /// Every namespace with placed pods, in an order that means nothing.
     pub fn namespaces(&self) -> impl Iterator<Item = (&Str, &[(Arc<MatchClass>, CountsByNode)])> {
-        self.by_namespace.iter().map(|(name, match_classes)| (name, match_classes.as_slice()))
+        self.by_namespace.iter().map(|(name, of)| (name, of.classes.as_slice()))
     }
 
     pub(super) fn same_placements(&self, other: &Self) -> bool {
         let by_class = |table: &Self| -> FxHashMap<Address, CountsByNode> {
-            let all = table.by_namespace.values().flatten();
+            let all = table.by_namespace.values().flat_map(|of| &of.classes);
             all.map(|(match_class, counts)| (Address::of(match_class), counts.clone())).collect()
         };
         by_class(self) == by_class(other)
@@ -129,27 +197,20 @@ impl MatchClassTable {
     }
 
     pub(super) fn add(&mut self, match_class: &Arc<MatchClass>, node: NodeId) {
-        let list = self.by_namespace.entry(match_class.namespace.clone()).or_default();
-        let slot = *self.slots.entry(Address::of(match_class)).or_insert_with(|| {
-            list.push((match_class.clone(), CountsByNode::default()));
-            list.len() - 1
-        });
-        list[slot].1.add(node);
+        let of = self.by_namespace.entry(match_class.namespace.clone()).or_default();
+        let slot = of.slot_or_new(match_class);
+        of.classes[slot].1.add(node);
     }
 
     pub(super) fn remove(&mut self, match_class: &Arc<MatchClass>, node: NodeId) {
-        let Some(list) = self.by_namespace.get_mut(&match_class.namespace) else { return };
-        let Some(slot) = self.slots.get(&Address::of(match_class)).copied() else { return };
-        list[slot].1.remove(node);
-        if !list[slot].1.is_empty() {
+        let Some(of) = self.by_namespace.get_mut(&match_class.namespace) else { return };
+        let Some(slot) = of.slot(Address::of(match_class)) else { return };
+        of.classes[slot].1.remove(node);
+        if !of.classes[slot].1.is_empty() {
             return;
         }
-        list.swap_remove(slot);
-        self.slots.remove(&Address::of(match_class));
-        if let Some((moved, _)) = list.get(slot) {
-            self.slots.insert(Address::of(moved), slot);
-        }
-        if list.is_empty() {
+        of.remove(slot);
+        if of.classes.is_empty() {
             self.by_namespace.remove(&match_class.namespace);
         }
     }

@@ -27,6 +27,7 @@ mod images;
 mod intern;
 mod keyed;
 mod match_classes;
+mod names;
 mod news;
 mod nodes;
 mod nominations;
@@ -52,7 +53,7 @@ pub use devices::{ClaimPlan, ContestedDevice, DeviceChange, DeviceClasses, Devic
 pub use evictions::{Evicting, EvictionProposal, PendingPreemption};
 pub use images::ImageId;
 pub use keyed::HashKey;
-pub use match_classes::{MatchClass, MatchClassTable};
+pub use match_classes::{ClassTerms, MatchClass, MatchClassTable};
 pub use news::{Kinds, News};
 pub use nodes::NodeTable;
 pub(crate) use nodes::{EXACT_BELOW, FixedAmounts};

@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
 
 /// Parts of a table: with 150,000 pods each has some twelve hundred.
-const PARTS: usize = 128;
+pub(super) const PARTS: usize = 128;
 
 /// A table in parts of about the same size. Whoever goes through all of it can let others change it after each part. And each part
 /// grows by itself, some hundred entries at a time: a table in one piece is moved as a whole, 36 ms at 114,689 names of pods.
@@ -17,7 +17,7 @@ pub(super) struct Parted<K, V, S> {
 }
 
 /// The part of a key with this hash: by bits that a part's own table uses neither for the place in it nor for telling neighbours apart.
-const fn part_of(hash: u64) -> usize {
+pub(super) const fn part_of(hash: u64) -> usize {
     (hash >> 40) as usize % PARTS
 }
 

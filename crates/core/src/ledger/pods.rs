@@ -1,4 +1,5 @@
 use super::keyed::HashKey;
+use super::names::Names;
 use super::parted::Parted;
 use super::strays::Strays;
 use super::{Change, Ledger, MatchClass, NodeId, PlacedPod};
@@ -51,12 +52,14 @@ impl PodState {
     }
 }
 
+/// By uid. API servers draw uids at random.
+type States = Parted<Str, PodState, BuildHasherDefault<FxHasher>>;
+
 /// Every pod that is on a node or waits for one, by uid.
 #[derive(Debug)]
 pub(super) struct PodTable {
-    /// API servers draw uids at random.
-    pub(super) states: Parted<Str, PodState, BuildHasherDefault<FxHasher>>,
-    by_key: Parted<PodKey, Str, HashKey>,
+    pub(super) states: States,
+    names: Names,
     pub(super) strays: Strays,
 }
 
@@ -64,7 +67,7 @@ impl PodTable {
     pub(super) fn new(key: &HashKey) -> Self {
         Self {
             states: Parted::with_hasher(BuildHasherDefault::default()),
-            by_key: Parted::with_hasher(key.clone()),
+            names: Names::new(key),
             strays: Strays::new(key),
         }
     }
@@ -72,35 +75,51 @@ impl PodTable {
     /// A pod of another uid has the name no more: the caller has deleted it.
     pub(super) fn insert(&mut self, uid: Str, state: PodState) {
         let key = state.key().clone();
-        if self.states.insert(uid.clone(), state).is_none_or(|before| *before.key() != key) {
-            self.by_key.insert(key, uid);
+        let before = self.states.insert(uid.clone(), state);
+        if let Some(before) = &before {
+            if *before.key() == key {
+                return;
+            }
+            self.names.remove(before.key(), &uid);
         }
+        self.name(&key, &uid);
+    }
+
+    /// The pod `uid`, which is known, has the name `key`.
+    fn name(&mut self, key: &PodKey, uid: &Str) {
+        let Self { states, names, strays } = self;
+        names.insert(key, uid, |other| key_of(states, strays, other) == Some(key));
+    }
+
+    /// The uid of another pod that has the name of `pod`.
+    fn namesake(&self, pod: &Pod) -> Option<&Str> {
+        let has_name = |uid: &str| key_of(&self.states, &self.strays, uid) == Some(&pod.key);
+        self.names.other(&pod.key, &pod.uid, has_name)
     }
 
     fn remove(&mut self, uid: &str) -> Option<PodState> {
         let state = self.states.remove(uid)?;
-        self.free_name(state.key(), uid);
+        self.names.remove(state.key(), uid);
         Some(state)
-    }
-
-    fn free_name(&mut self, key: &PodKey, uid: &str) {
-        if self.by_key.get(key).is_some_and(|u| **u == *uid) {
-            self.by_key.remove(key);
-        }
     }
 
     /// Keeps a bound pod that has no row until its node is seen.
     fn set_aside(&mut self, pod: &Pod, node: &Str) {
-        self.by_key.insert(pod.key.clone(), pod.uid.clone());
         self.strays.insert(pod, node);
+        self.name(&pod.key, &pod.uid);
     }
 
     /// Returns whether the pod was set aside.
     fn drop_stray(&mut self, uid: &str) -> bool {
         let Some(pod) = self.strays.remove(uid) else { return false };
-        self.free_name(&pod.key, uid);
+        self.names.remove(&pod.key, uid);
         true
     }
+}
+
+/// The name of a pod that is known, or set aside.
+fn key_of<'p>(states: &'p States, strays: &'p Strays, uid: &str) -> Option<&'p PodKey> {
+    states.get(uid).map(PodState::key).or_else(|| strays.key_of(uid))
 }
 
 /// Where a look at all pods goes on. It begins with the default.
@@ -175,7 +194,7 @@ impl Ledger {
     /// The pod may be new, changed, bound by us or by someone else, finished, or another pod of the same name.
     pub fn apply_pod(&mut self, mut pod: Pod) {
         self.look_for_unused();
-        if let Some(uid) = self.pods.by_key.get(&pod.key).filter(|uid| **uid != pod.uid).cloned() {
+        if let Some(uid) = self.pods.namesake(&pod).cloned() {
             self.delete_pod(&uid);
         }
         if pod.finished {

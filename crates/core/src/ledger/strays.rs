@@ -1,6 +1,6 @@
 use super::Ledger;
 use super::keyed::{HashKey, KeyedMap};
-use crate::model::{Pod, Str};
+use crate::model::{Pod, PodKey, Str};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
@@ -20,6 +20,10 @@ impl Strays {
 
     pub(super) fn has(&self, uid: &str) -> bool {
         self.nodes.contains_key(uid)
+    }
+
+    pub(super) fn key_of(&self, uid: &str) -> Option<&PodKey> {
+        Some(&self.pods.get(self.nodes.get(uid)?)?.get(uid)?.key)
     }
 
     pub(super) fn insert(&mut self, pod: &Pod, node: &Str) {

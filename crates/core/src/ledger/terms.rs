@@ -273,15 +273,17 @@ impl PlacedTerms {
     }
 
     pub(super) fn add(&mut self, match_class: &MatchClass, node: NodeId, version: u64) {
-        self.anti_affinity.add(&match_class.anti_affinity, node, version);
-        self.affinity.add(&match_class.affinity, node, version);
-        self.preferred.add(&match_class.preferred, node, version);
+        let terms = match_class.terms();
+        self.anti_affinity.add(&terms.anti_affinity, node, version);
+        self.affinity.add(&terms.affinity, node, version);
+        self.preferred.add(&terms.preferred, node, version);
     }
 
     pub(super) fn remove(&mut self, match_class: &MatchClass, node: NodeId, version: u64) {
-        self.anti_affinity.remove(&match_class.anti_affinity, node, version);
-        self.affinity.remove(&match_class.affinity, node, version);
-        self.preferred.remove(&match_class.preferred, node, version);
+        let terms = match_class.terms();
+        self.anti_affinity.remove(&terms.anti_affinity, node, version);
+        self.affinity.remove(&terms.affinity, node, version);
+        self.preferred.remove(&terms.preferred, node, version);
     }
 }
 

@@ -350,7 +350,7 @@ impl<'t> DryRun<'t> {
                     continue;
                 }
             }
-            let importance = (Reverse(placed.priority), placed.started_unix_us.unwrap_or(now));
+            let importance = (Reverse(placed.priority), placed.started_unix_us().unwrap_or(now));
             lower.push(Lower { placed, importance, slot, violates: false, is_victim: false });
         }
         if lower.is_empty() {

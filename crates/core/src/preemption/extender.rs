@@ -168,7 +168,7 @@ impl ExtenderPreemptState {
             )
             .into());
         }
-        victims.sort_by_key(|placed| (Reverse(placed.priority), placed.started_unix_us.unwrap_or(i64::MAX)));
+        victims.sort_by_key(|placed| (Reverse(placed.priority), placed.started_unix_us().unwrap_or(i64::MAX)));
         let violations = named.budget_violations.clamp(0, i64::from(u32::MAX)) as u32;
         Ok(match self.choices.get(at) {
             Some(Choice { name, epoch, candidate }) => Choice {

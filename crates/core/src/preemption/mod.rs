@@ -109,7 +109,7 @@ fn rank<'p>(violations: u32, victims: impl Iterator<Item = &'p PlacedPod>) -> Ra
         number += 1;
         // Shifted to be positive: a node with few victims of negative priority is not worse than one with many.
         sum += i64::from(placed.priority) + (1 << 31);
-        let started = placed.started_unix_us.unwrap_or(i64::MAX);
+        let started = placed.started_unix_us().unwrap_or(i64::MAX);
         if placed.priority > highest.0 {
             highest = (placed.priority, started);
         } else if placed.priority == highest.0 {

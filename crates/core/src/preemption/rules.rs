@@ -19,7 +19,7 @@ pub(super) fn is_lower(placed: &PlacedPod, priority: i32) -> bool {
 /// Microseconds until `placed` has run for `min_runtime` (`minVictimRuntime`) and may be a victim; not positive where it has.
 /// A pod that has not started counts as having run for zero time.
 fn missing_us(placed: &PlacedPod, min_runtime: Duration, now_unix_us: i64) -> i64 {
-    let ran = placed.started_unix_us.map_or(0, |started| now_unix_us.saturating_sub(started));
+    let ran = placed.started_unix_us().map_or(0, |started| now_unix_us.saturating_sub(started));
     i64::try_from(min_runtime.as_micros()).unwrap_or(i64::MAX).saturating_sub(ran)
 }
 

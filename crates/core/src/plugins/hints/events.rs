@@ -1,7 +1,7 @@
 //! The hints read the other way: for the plugins that refused a pod, the events that let it be tried again.
 
 use crate::ledger::{Change, DeviceChange, MatchClass, NodeAspects, NodeId, VolumeChange};
-use crate::model::{ClaimKey, HostPort, Labels, Plugin, PluginSet, Protocol, Requests, Usage};
+use crate::model::{ClaimKey, HostPort, Plugin, PluginSet, Protocol, Requests, Usage};
 use crate::plugins::helped::{claim_matters_to, helped_by};
 use std::sync::Arc;
 
@@ -103,14 +103,7 @@ impl WakeEvent {
 }
 
 fn match_class() -> Arc<MatchClass> {
-    Arc::new(MatchClass {
-        namespace: "".into(),
-        labels: Labels::none(),
-        terminating: false,
-        affinity: Vec::new(),
-        anti_affinity: Vec::new(),
-        preferred: Vec::new(),
-    })
+    Arc::new(MatchClass::plain("".into()))
 }
 
 /// The events that let a pod that `rejectors` refused be tried again, each on a node that the profile places on. Not every placed or

@@ -332,8 +332,8 @@ impl Movement {
     /// What [`Self::may_open`] and [`Self::may_even_out`] take together for a pod.
     fn cost(&self, own: &OwnCost) -> usize {
         let sides = usize::from(self.before.is_some()) + usize::from(self.after.is_some());
-        let terms = self.before.as_ref().map_or(&[][..], |before| &before.anti_affinity);
-        let kept = self.after.as_ref().map_or(0, |after| after.anti_affinity.len());
+        let terms = self.before.as_ref().map_or(&[][..], |before| &before.terms().anti_affinity);
+        let kept = self.after.as_ref().map_or(0, |after| after.terms().anti_affinity.len());
         let theirs: usize = terms.iter().map(|term| work_of(term.comparisons() + kept)).sum();
         1 + own.with_itself + sides * own.with_another + theirs
     }
@@ -347,7 +347,7 @@ impl Movement {
         let (before, after) = (self.before.as_deref(), self.after.as_deref());
         let matched = |term: &AffinityTerm, of: &MatchClass| ledger.speaks_of(term, &of.namespace, &of.labels);
         let matches_pod = |term: &AffinityTerm| ledger.speaks_of(term, &shape.namespace, &shape.labels);
-        let is_kept = |term: &AffinityTerm| after.is_some_and(|of| of.anti_affinity.contains(term));
+        let is_kept = |term: &AffinityTerm| after.is_some_and(|of| of.terms().anti_affinity.contains(term));
         let company =
             |of: Option<&MatchClass>| of.is_some_and(|of| shape.affinity.iter().all(|term| matched(term, of)));
         let ended = |has: &dyn Fn(&MatchClass) -> bool| before.is_some_and(has) && !after.is_some_and(has);
@@ -355,7 +355,7 @@ impl Movement {
         let (was, is) = (company(before), company(after));
         (!shape.affinity.is_empty() && ((is && !was) || (was && !is && own_company())))
             || shape.anti_affinity.iter().any(|term| ended(&|of| matched(term, of)))
-            || before.is_some_and(|of| of.anti_affinity.iter().any(|term| matches_pod(term) && !is_kept(term)))
+            || before.is_some_and(|of| of.terms().anti_affinity.iter().any(|term| matches_pod(term) && !is_kept(term)))
     }
 
     /// Whether PodTopologySpread may find a node for a pod of `shape` now: a pod that counts was placed or deleted.

@@ -95,7 +95,7 @@ impl<'t> Hard<'t> {
         }
         let own = cost(&shape.affinity) + cost(&shape.anti_affinity);
         let closing = |terms: &[AffinityTerm]| if self.closed.is_empty() { 0 } else { cost(terms) };
-        let removed = overlay.removed_alike().map(|(match_class, _)| own + closing(&match_class.anti_affinity));
+        let removed = overlay.removed_alike().map(|(match_class, _)| own + closing(&match_class.terms().anti_affinity));
         let added = overlay.added.iter().map(|pod| own + cost(&pod.shape.anti_affinity));
         removed.chain(added).sum()
     }
@@ -119,7 +119,7 @@ impl<'t> Hard<'t> {
     fn is_closed_with(&self, ledger: &Ledger, shape: &PodShape, node: NodeId, overlay: &Overlay) -> bool {
         let matches = |term: &AffinityTerm| ledger.speaks_of(term, &shape.namespace, &shape.labels);
         let is_left = is_left(&self.closed, node, overlay, |match_class, count| {
-            match_class.anti_affinity.iter().filter(|term| matches(term)).for_each(count);
+            match_class.terms().anti_affinity.iter().filter(|term| matches(term)).for_each(count);
         });
         let labels = ledger.nodes().labels(node);
         let mut theirs = overlay.added.iter().flat_map(|pod| &pod.shape.anti_affinity);

@@ -1,4 +1,4 @@
-use crate::ledger::{Ledger, MatchClass};
+use crate::ledger::{ClassTerms, Ledger, MatchClass};
 use crate::model::{AffinityTerm, Footprint, Labels, PodShape, Str, WeightedTerm};
 use crate::plugins::cache::CacheKey;
 use crate::plugins::context::work_of;
@@ -127,8 +127,8 @@ impl TermQuery {
     /// Whether pods of `match_class` cannot count, whatever the selectors say.
     pub(super) fn ignores(&self, match_class: &MatchClass) -> bool {
         match self {
-            Self::ExcludedBy(_) => match_class.anti_affinity.is_empty(),
-            Self::WantedBy(_) => match_class.affinity.is_empty() && match_class.preferred.is_empty(),
+            Self::ExcludedBy(_) => match_class.terms().anti_affinity.is_empty(),
+            Self::WantedBy(_) => match_class.terms().affinity.is_empty() && match_class.terms().preferred.is_empty(),
             _ => false,
         }
     }
@@ -153,7 +153,7 @@ impl TermQuery {
         mut count: impl FnMut(&Str, i64),
     ) {
         let matched = |term: &AffinityTerm| term.matches(&match_class.namespace, of_namespace, &match_class.labels);
-        let MatchClass { affinity, anti_affinity, preferred, .. } = match_class;
+        let ClassTerms { affinity, anti_affinity, preferred } = match_class.terms();
         match self {
             Self::ExcludedBy(peer) => {
                 let terms = anti_affinity.iter().filter(|term| peer.is_matched_by(term, of_namespace));
@@ -187,7 +187,7 @@ impl TermQuery {
     /// What [`Self::weigh`] takes for a class, in units of [`Work`](crate::plugins::context::Work): its own terms' share is
     /// `of_own_terms`, which is [`Self::cost_of_own_terms`].
     pub(super) fn cost_of(&self, match_class: &MatchClass, of_own_terms: usize) -> usize {
-        let MatchClass { affinity, anti_affinity, preferred, .. } = match_class;
+        let ClassTerms { affinity, anti_affinity, preferred } = match_class.terms();
         1 + match self {
             Self::ExcludedBy(_) => cost(anti_affinity),
             Self::WantedBy(_) => cost(affinity) + cost(preferred.iter().map(|weighed| &weighed.term)),

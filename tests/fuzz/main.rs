@@ -11,6 +11,7 @@ mod hostile;
 mod manifest;
 mod mutate;
 mod plugin_args;
+mod protobuf;
 mod quantity;
 mod selector;
 
@@ -41,6 +42,7 @@ macro_rules! fuzz {
 fuzz!(quantity, 30_000, 3_000);
 fuzz!(selector, 10_000, 1_000);
 fuzz!(manifest, 5_000, 500);
+fuzz!(protobuf, 5_000, 500);
 fuzz!(plugin_args, 10_000, 1_000);
 fuzz!(extender_reply, 20_000, 2_000);
 fuzz!(hostile, 300, 30);

@@ -137,7 +137,7 @@ fn cluster() -> (Ledger, Arc<Pod>) {
 }
 
 /// Documents that use every field which is read.
-fn templates() -> Vec<Value> {
+pub(crate) fn templates() -> Vec<Value> {
     let selector = json!({"matchLabels": {"app": "web"}, "matchExpressions": [{"key": "tier", "operator": "In", "values": ["a", "b"]}]});
     let term = json!({"labelSelector": selector, "topologyKey": "zone", "namespaces": ["n"], "namespaceSelector": selector,
         "matchLabelKeys": ["app"], "mismatchLabelKeys": ["tier"]});

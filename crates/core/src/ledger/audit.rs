@@ -39,6 +39,7 @@ impl Ledger {
             return Err("match classes differ from those of the pods".into());
         }
         self.audit_strays()?;
+        self.pods.audit_names()?;
         self.audit_topologies()?;
         self.audit_evictions()?;
         self.devices.audit(&key)?;

@@ -274,6 +274,7 @@ fn pods_on_invented_nodes_take_a_bounded_number_of_rows() {
     ledger.delete_pod(&format!("p{}", pods - 2));
     ledger.apply_pod(Pod { finished: true, ..aside(pods - 3) });
     ledger.apply_pod(Pod { uid: "other".into(), ..bound(&format!("p{}", pods - 4), "real", shape_of(1, 0)) });
+    assert!(!ledger.has_pod(&format!("p{}", pods - 4)), "the name is another pod's");
     ledger.audit().expect("sums");
     (0..pods).for_each(|i| ledger.delete_pod(&format!("p{i}")));
     ledger.delete_pod("second");

@@ -228,6 +228,16 @@ mod tests {
         assert!(interner.bytes <= 2 * INTERNED_BYTES, "{} bytes", interner.bytes);
     }
 
+    #[test]
+    fn values_that_stay_are_found_where_a_sweep_has_moved_them() {
+        let mut interner = Interner::new(&HashKey::default());
+        let all: Vec<_> = (0..1_000).map(|i| interner.intern(label(i.to_string()))).collect();
+        let kept: Vec<_> = all.into_iter().enumerate().filter(|(i, _)| i % 2 == 1).map(|(_, value)| value).collect();
+        interner.sweep();
+        assert_eq!((interner.round.len(), interner.places.len()), (500, 500));
+        assert!(kept.iter().all(|value| Arc::ptr_eq(value, &interner.intern(Arc::new((**value).clone())))));
+    }
+
     thread_local! {
         static COMPARED: Cell<usize> = const { Cell::new(0) };
         static HASHED: Cell<usize> = const { Cell::new(0) };

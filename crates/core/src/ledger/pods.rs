@@ -103,6 +103,20 @@ impl PodTable {
         Some(state)
     }
 
+    /// Whether each pod has its name, and nobody else one.
+    pub(super) fn audit_names(&self) -> Result<(), String> {
+        let known = self.states.iter().count() + self.strays.len();
+        if self.names.len() != known {
+            return Err(format!("{} names of {known} pods", self.names.len()));
+        }
+        let has_name = |key: &PodKey, uid: &str| key_of(&self.states, &self.strays, uid) == Some(key);
+        let nameless = self.states.iter().find(|(uid, state)| {
+            let key = state.key();
+            self.names.other(key, "", |other| has_name(key, other)) != Some(uid)
+        });
+        nameless.map_or(Ok(()), |(_, state)| Err(format!("pod {}: its name is not known", state.key())))
+    }
+
     /// Keeps a bound pod that has no row until its node is seen.
     fn set_aside(&mut self, pod: &Pod, node: &Str) {
         self.strays.insert(pod, node);

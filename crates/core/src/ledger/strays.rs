@@ -18,6 +18,10 @@ impl Strays {
         Self { nodes: FxHashMap::default(), pods: key.map() }
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
     pub(super) fn has(&self, uid: &str) -> bool {
         self.nodes.contains_key(uid)
     }
@@ -45,7 +49,7 @@ impl Strays {
 impl Ledger {
     /// How many pods are set aside until their node is seen.
     pub fn set_aside(&self) -> usize {
-        self.pods.strays.nodes.len()
+        self.pods.strays.len()
     }
 
     /// Places the pods that were set aside until their node is seen.

@@ -1,7 +1,7 @@
 use super::keyed::HashKey;
+use super::places::Places;
 use crate::limits::INTERNED_BYTES;
 use crate::model::Footprint;
-use hashbrown::HashTable;
 use rustc_hash::FxHashSet;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub(super) struct Interner<T> {
     round: Vec<Kept<T>>,
     next: usize,
     /// By value, its place in `round`.
-    places: HashTable<u32>,
+    places: Places,
     key: HashKey,
     /// Where the values are: one that comes back as it was handed out needs no hash. None where none comes back.
     addresses: Option<FxHashSet<usize>>,
@@ -58,7 +58,7 @@ impl<T> Interner<T> {
         Self {
             round: Vec::new(),
             next: 0,
-            places: HashTable::new(),
+            places: Places::default(),
             key: key.clone(),
             addresses: None,
             bytes: 0,
@@ -79,12 +79,12 @@ impl<T: Eq + Hash + Footprint> Interner<T> {
             return value;
         }
         let hash = self.key.hash_one(&value);
-        let is_same = |place: &u32| {
-            let known = &self.round[*place as usize];
+        let is_same = |place: usize| {
+            let known = &self.round[place];
             known.hash == hash && known.value == value
         };
         if let Some(place) = self.places.find(hash, is_same) {
-            return self.round[*place as usize].value.clone();
+            return self.round[place].value.clone();
         }
         prepare(&mut value);
         let bytes = value.heap_bytes();
@@ -96,7 +96,7 @@ impl<T: Eq + Hash + Footprint> Interner<T> {
             addresses.insert(address(&value));
         }
         let Self { round, places, .. } = self;
-        places.insert_unique(hash, round.len() as u32, |place| round[*place as usize].hash);
+        places.insert(hash, round.len(), |place| round[place].hash);
         round.push(Kept { hash, value: value.clone(), bytes });
         value
     }
@@ -114,8 +114,8 @@ impl<T: Eq + Hash + Footprint> Interner<T> {
             is_used
         });
         places.clear();
-        for (place, kept) in (0..).zip(&*round) {
-            places.insert_unique(kept.hash, place, |place| round[*place as usize].hash);
+        for (place, kept) in round.iter().enumerate() {
+            places.insert(kept.hash, place, |place| round[place].hash);
         }
         self.next = 0;
         self.rest();
@@ -145,14 +145,7 @@ impl<T: Eq + Hash + Footprint> Interner<T> {
 
     /// Drops the value at `place`. The last one takes its place.
     fn drop_at(&mut self, place: usize) {
-        let last = self.round.len() - 1;
-        let hash = |place: usize| self.round[place].hash;
-        if let Ok(gone) = self.places.find_entry(hash(place), |other| *other as usize == place) {
-            gone.remove();
-        }
-        if let Some(moved) = self.places.find_mut(hash(last), |other| *other as usize == last) {
-            *moved = place as u32;
-        }
+        self.places.swap_remove(place, self.round.len() - 1, |place| self.round[place].hash);
         let gone = self.round.swap_remove(place);
         if let Some(addresses) = &mut self.addresses {
             addresses.remove(&address(&gone.value));

@@ -1,8 +1,8 @@
 use super::intern::Interner;
 use super::keyed::{HashKey, KeyedMap};
+use super::places::Places;
 use super::{CountsByNode, NodeId};
 use crate::model::{AffinityTerm, Footprint, Labels, Pod, PodShape, Str, WeightedTerm};
-use hashbrown::HashTable;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::hash::BuildHasher;
 use std::sync::{Arc, Weak};
@@ -111,13 +111,12 @@ pub struct MatchClassTable {
 #[derive(Debug, Default)]
 struct OfNamespace {
     classes: Vec<(Arc<MatchClass>, CountsByNode)>,
-    slots: HashTable<u32>,
+    slots: Places,
 }
 
 impl OfNamespace {
     fn slot(&self, address: Address) -> Option<usize> {
-        let is_there = |slot: &u32| Address::of(&self.classes[*slot as usize].0) == address;
-        self.slots.find(address.hash(), is_there).map(|slot| *slot as usize)
+        self.slots.find(address.hash(), |slot| Address::of(&self.classes[slot].0) == address)
     }
 
     /// The slot of the class, which is made if there is none.
@@ -129,20 +128,14 @@ impl OfNamespace {
         let slot = self.classes.len();
         self.classes.push((match_class.clone(), CountsByNode::default()));
         let Self { classes, slots } = self;
-        slots.insert_unique(address.hash(), slot as u32, |slot| Address::of(&classes[*slot as usize].0).hash());
+        slots.insert(address.hash(), slot, |slot| Address::of(&classes[slot].0).hash());
         slot
     }
 
     /// Removes the class at `slot`. The last one takes its place.
     fn remove(&mut self, slot: usize) {
-        let last = self.classes.len() - 1;
-        let hash = |slot: usize| Address::of(&self.classes[slot].0).hash();
-        if let Ok(gone) = self.slots.find_entry(hash(slot), |other| *other as usize == slot) {
-            gone.remove();
-        }
-        if let Some(moved) = self.slots.find_mut(hash(last), |other| *other as usize == last) {
-            *moved = slot as u32;
-        }
+        let hash_at = |slot: usize| Address::of(&self.classes[slot].0).hash();
+        self.slots.swap_remove(slot, self.classes.len() - 1, hash_at);
         self.classes.swap_remove(slot);
     }
 }

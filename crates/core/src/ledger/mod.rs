@@ -35,6 +35,7 @@ mod object;
 mod order;
 mod parted;
 mod placed;
+mod places;
 mod pods;
 #[cfg(test)]
 mod pods_tests;

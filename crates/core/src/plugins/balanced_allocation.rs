@@ -21,7 +21,7 @@ pub(crate) fn score(pod: &ResolvedPod, nodes: &NodeTable, node: NodeId, backed: 
             [0, 1].map(|when| evenness(&all.iter().map(|f| f[when]).collect::<SmallVec<[f64; 4]>>()))
         }
     };
-    MAX_NODE_SCORE / 2 + (MAX_NODE_SCORE / 2 + after - before) / 2
+    change(before, after)
 }
 
 /// As [`score`], of cpu and memory, on a row that [has both](FixedAmounts::has_cpu_and_memory).
@@ -32,6 +32,12 @@ pub(super) fn of_both(row: &FixedAmounts, cpu: i64, memory: i64) -> i64 {
         |cpu: i64, memory: i64| evenness(&[(cpu as f64 / of_cpu).min(1.0), (memory as f64 / of_memory).min(1.0)]);
     let before = even(row.used_cpu, row.used_memory);
     let after = even(row.used_cpu.saturating_add(cpu), row.used_memory.saturating_add(memory));
+    change(before, after)
+}
+
+/// The score for a node whose evenness changes so.
+#[inline]
+const fn change(before: i64, after: i64) -> i64 {
     MAX_NODE_SCORE / 2 + (MAX_NODE_SCORE / 2 + after - before) / 2
 }
 

@@ -87,20 +87,29 @@ fn mean(
             weights += r.weight;
         }
     }
-    // At most 100 · 100 for each of a few dozen resources: a short division is enough.
-    if weights == 0 { 0 } else { i64::from(sum as u32 / weights as u32) }
+    weighted(sum, weights)
+}
+
+/// The mean of percentages, by their weighted sum and the sum of weights; 0 where none counts.
+#[inline]
+fn weighted(sum: i64, weights: i64) -> i64 {
+    match weights {
+        0 => 0,
+        // Weights of one for cpu and memory, as in nearly every profile: then this is no division.
+        2 => sum / 2,
+        // At most 100 · 100 for each of a few dozen resources: a short division is enough.
+        _ => i64::from(sum as u32 / weights as u32),
+    }
 }
 
 /// The allocation score by LeastAllocated over cpu and memory, of a row that [has both](FixedAmounts::has_cpu_and_memory).
 #[inline]
 pub(super) fn least_of_both(row: &FixedAmounts, cpu: &ScoredResource, memory: &ScoredResource) -> i64 {
     let free = |allocatable: i64, used: i64, request| (allocatable - used.saturating_add(request)).max(0);
-    let percent = |part: i64, whole: i64| ((part * MAX_NODE_SCORE) as f64 / whole as f64) as i64;
-    let of_cpu = percent(free(row.allocatable_cpu, row.non_zero_cpu, cpu.request), row.allocatable_cpu);
-    let of_memory = percent(free(row.allocatable_memory, row.non_zero_memory, memory.request), row.allocatable_memory);
-    let (sum, weights) = (cpu.weight * of_cpu + memory.weight * of_memory, cpu.weight + memory.weight);
-    // Weights are alike in nearly every profile: then this is no division.
-    if weights == 2 { sum / 2 } else { i64::from(sum as u32 / weights.max(1) as u32) }
+    let of_cpu = percent_by_doubles(free(row.allocatable_cpu, row.non_zero_cpu, cpu.request), row.allocatable_cpu);
+    let of_memory =
+        percent_by_doubles(free(row.allocatable_memory, row.non_zero_memory, memory.request), row.allocatable_memory);
+    weighted(cpu.weight * of_cpu + memory.weight * of_memory, cpu.weight + memory.weight)
 }
 
 #[inline]
@@ -120,10 +129,16 @@ fn most(allocatable: i64, requested: i64) -> i64 {
 #[inline]
 fn percent(part: i64, whole: i64) -> i64 {
     if whole < EXACT_BELOW {
-        ((part * MAX_NODE_SCORE) as f64 / whole as f64) as i64
+        percent_by_doubles(part, whole)
     } else {
         (i128::from(part) * i128::from(MAX_NODE_SCORE) / i128::from(whole)) as i64
     }
+}
+
+/// As [`percent`], of a whole below [`EXACT_BELOW`].
+#[inline]
+fn percent_by_doubles(part: i64, whole: i64) -> i64 {
+    ((part * MAX_NODE_SCORE) as f64 / whole as f64) as i64
 }
 
 fn by_ratio(

@@ -133,7 +133,7 @@ impl Bench {
         }
         let mut contestants = self.options.contestants.clone();
         contestants.retain(|contestant| BenchOptions::takes_part(*contestant, workload));
-        stats::Shuffle::new(self.options.seed + workload as u64).shuffle(&mut contestants);
+        stats::Shuffle::new(self.options.seed.wrapping_add(workload as u64)).shuffle(&mut contestants);
         let first = (repeat - 1) % contestants.len().max(1);
         contestants.rotate_left(first);
         contestants.into_iter().try_for_each(|contestant| self.one(workload, contestant, repeat))

@@ -35,6 +35,11 @@ impl Names {
         self.hashed(self.hasher.hash_one(key), uid, has_name).filter(|other| ***other != *uid)
     }
 
+    /// Whether the name is kept as that of the pod `uid`.
+    pub(super) fn is_of(&self, key: &PodKey, uid: &str) -> bool {
+        self.hashed(self.hasher.hash_one(key), uid, |_| false).is_some()
+    }
+
     /// The uid among those with this hash that is `uid`, or has the name.
     fn hashed(&self, hash: u64, uid: &str, has_name: impl Fn(&str) -> bool) -> Option<&Str> {
         let is_it = |named: &Named| named.hash == hash && (*named.uid == *uid || has_name(&named.uid));

@@ -109,11 +109,7 @@ impl PodTable {
         if self.names.len() != known {
             return Err(format!("{} names of {known} pods", self.names.len()));
         }
-        let has_name = |key: &PodKey, uid: &str| key_of(&self.states, &self.strays, uid) == Some(key);
-        let nameless = self.states.iter().find(|(uid, state)| {
-            let key = state.key();
-            self.names.other(key, "", |other| has_name(key, other)) != Some(uid)
-        });
+        let nameless = self.states.iter().find(|(uid, state)| !self.names.is_of(state.key(), uid));
         nameless.map_or(Ok(()), |(_, state)| Err(format!("pod {}: its name is not known", state.key())))
     }
 

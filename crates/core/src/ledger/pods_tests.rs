@@ -15,6 +15,14 @@ fn waits(number: u64) -> Pod {
     }
 }
 
+/// No API server makes one; a manifest may hold it.
+#[test]
+fn a_pod_without_a_uid_has_its_name() {
+    let mut ledger = Ledger::new();
+    ledger.apply_pod(Pod { uid: "".into(), ..waits(1) });
+    ledger.audit().unwrap();
+}
+
 #[test]
 fn a_part_shows_some_thousand_pods() {
     let mut ledger = Ledger::new();

@@ -1,3 +1,4 @@
+use super::schedulers::SchedulersInTurn;
 use super::{DeviceChange, MatchClass, NodeId};
 use crate::limits::{CHANGE_LOG_BYTES, CHANGE_LOG_ENTRIES};
 use crate::model::{ClaimKey, Footprint, Pod, PodShape, Str, Usage};
@@ -230,6 +231,7 @@ pub struct ChangeLog {
     /// Bytes of all entries.
     bytes: usize,
     weighed: Weighed,
+    schedulers: SchedulersInTurn,
     version: u64,
     /// The version of the last change that gave capacity back.
     freed: u64,
@@ -251,6 +253,13 @@ impl ChangeLog {
         }
         let skip = (cursor - oldest) as usize;
         Ok(self.entries.range(skip..).zip(cursor + 1..).map(|(entry, version)| (version, &entry.change)))
+    }
+
+    /// The version up to which the changes after version `cursor` are about no pods that wait or waited for schedulers which are `served`.
+    /// It may be up to 127 lower than it could. O(changes ÷ 128).
+    pub fn without(&self, cursor: u64, served: impl FnMut(&Str) -> bool) -> u64 {
+        let oldest = self.version - self.entries.len() as u64;
+        if cursor < oldest { cursor } else { self.schedulers.without(cursor, self.version, served) }
     }
 
     /// The version from which on the newer half of the kept changes goes; 0 as long as all are kept.
@@ -278,6 +287,7 @@ impl ChangeLog {
             self.bytes -= oldest.bytes as usize;
         }
         self.version += 1;
+        self.schedulers.push(self.version, change.scheduler(), self.version - 1 - self.entries.len() as u64);
         if matches!(change, Change::Freed { .. } | Change::NominationEnded { .. }) {
             self.freed = self.version;
         }

@@ -16,6 +16,7 @@
 //!
 //! The ledger has no lock: the runtime puts one around it, tests and the simulator do without.
 
+mod age;
 mod audit;
 mod change;
 mod commit;
@@ -40,6 +41,7 @@ mod pods;
 #[cfg(test)]
 mod pods_tests;
 mod scalars;
+mod schedulers;
 mod strays;
 mod terms;
 mod topology;
@@ -47,6 +49,7 @@ mod touched;
 mod volumes;
 mod workloads;
 
+pub use age::oldest_first;
 pub use change::{Change, ChangeLog, LogGap, NodeAspects, VolumeChange};
 pub use commit::{BindOutcome, Committed, Conflict, Proposal};
 pub(crate) use devices::FollowedOffers;
@@ -61,7 +64,7 @@ pub(crate) use nodes::{EXACT_BELOW, FixedAmounts};
 pub(crate) use nodes::{add_ports, remove_ports};
 pub use order::{CountsByNode, NodeId};
 pub use placed::{PlacedFrom, PlacedPod};
-pub use pods::{PodState, PodsFrom, oldest_first};
+pub use pods::{PodState, PodsFrom};
 pub use scalars::ScalarId;
 pub use terms::{OfTopology, PlacedTerms, TermIndex};
 pub use topology::{DomainId, Topology};

@@ -1,3 +1,4 @@
+use super::schedulers::Schedulers;
 use super::{Change, ChangeLog};
 use crate::model::Str;
 
@@ -60,15 +61,12 @@ impl Change {
     }
 }
 
-/// Schedulers that one [`News`] names; of more than these, pods of any may be among the changes.
-const NAMED: usize = 8;
-
 /// Whom some changes may concern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct News {
     kinds: Kinds,
-    /// The schedulers whose waiting pods changed; `None`: of any.
-    schedulers: Option<Vec<Str>>,
+    /// The schedulers whose waiting pods changed.
+    schedulers: Schedulers,
     /// The version from which on the newer half of the log goes; 0 as long as nothing has fallen off it.
     newer_half: u64,
 }
@@ -76,7 +74,7 @@ pub struct News {
 impl News {
     /// Anything may have changed.
     pub const fn of_all() -> Self {
-        Self { kinds: Kinds::ALL, schedulers: None, newer_half: u64::MAX }
+        Self { kinds: Kinds::ALL, schedulers: Schedulers::ANY, newer_half: u64::MAX }
     }
 
     pub fn is_none(&self) -> bool {
@@ -88,26 +86,14 @@ impl News {
         let Some(Ok(changes)) = (version <= log.version()).then(|| log.since(version)) else {
             return Self::of_all();
         };
-        let mut news = Self { kinds: Kinds::NONE, schedulers: Some(Vec::new()), newer_half: log.newer_half() };
+        let mut news = Self { kinds: Kinds::NONE, schedulers: Schedulers::NONE, newer_half: log.newer_half() };
         for (_, change) in changes {
             news.kinds |= change.kind();
             if let Some(scheduler) = change.scheduler() {
-                news.name(scheduler);
+                news.schedulers.insert(scheduler);
             }
         }
         news
-    }
-
-    fn name(&mut self, scheduler: &Str) {
-        let Some(named) = &mut self.schedulers else { return };
-        if named.contains(scheduler) {
-            return;
-        }
-        if named.len() < NAMED {
-            named.push(scheduler.clone());
-        } else {
-            self.schedulers = None;
-        }
     }
 
     /// Whether a worker that has followed the log up to `followed` is about to fall off it: then it would have to look at every pod.
@@ -117,8 +103,7 @@ impl News {
 
     /// Whether a worker that serves `schedulers`, and to which these `kinds` of changes matter, has to look.
     pub fn concerns(&self, kinds: Kinds, schedulers: &[Str]) -> bool {
-        self.kinds.intersects(kinds)
-            || self.schedulers.as_ref().is_none_or(|named| named.iter().any(|name| schedulers.contains(name)))
+        self.kinds.intersects(kinds) || self.schedulers.may_have(|name| schedulers.contains(name))
     }
 }
 
@@ -126,6 +111,7 @@ impl News {
 mod tests {
     use super::*;
     use crate::ledger::Ledger;
+    use crate::ledger::schedulers::NAMED;
     use crate::limits::CHANGE_LOG_ENTRIES;
     use crate::testing::{node, pod, shape};
 

@@ -142,11 +142,6 @@ fn has_choice(pod: &Pod) -> bool {
     !terms.any(|term| term.names.iter().any(|(wanted, _)| *wanted))
 }
 
-/// Sorts pods by age, then by name.
-pub fn oldest_first(pods: &mut [Arc<Pod>]) {
-    pods.sort_by(|a, b| (a.created_unix_us, &a.key).cmp(&(b.created_unix_us, &b.key)));
-}
-
 impl Ledger {
     pub fn pod(&self, uid: &str) -> Option<&PodState> {
         self.pods.states.get(uid)
@@ -197,7 +192,7 @@ impl Ledger {
         while let Some(at) = from {
             from = self.some_pending_pods(at, |pod| pending.extend(wanted(pod).then(|| pod.clone())));
         }
-        oldest_first(&mut pending);
+        super::oldest_first(&mut pending);
         pending
     }
 

@@ -31,9 +31,13 @@ impl Entries {
     /// Makes room for `pods`: a table of many is moved when it grows.
     pub(super) fn make_room(&mut self, pods: usize) {
         if self.by_uid.len() >= pods {
-            self.by_uid.reserve(pods);
-            self.slots.reserve(pods.saturating_sub(self.free.len()));
+            self.reserve(pods);
         }
+    }
+
+    pub(super) fn reserve(&mut self, pods: usize) {
+        self.by_uid.reserve(pods);
+        self.slots.reserve(pods.saturating_sub(self.free.len()));
     }
 
     /// Gives back the room of pods that are gone, as far as no later one is still there.

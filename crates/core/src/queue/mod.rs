@@ -119,6 +119,11 @@ impl Queue {
         self.entries.make_room(pods);
     }
 
+    /// Makes room for so many `pods` in all.
+    pub fn make_room_in_all(&mut self, pods: usize) {
+        self.entries.reserve(pods.saturating_sub(self.entries.len()));
+    }
+
     /// Gives back the room of pods that are gone.
     pub fn shrink(&mut self) {
         self.entries.shrink();
@@ -220,6 +225,11 @@ impl Queue {
     /// Adds a new pod: parked if something keeps it from being tried, else active. A known pod is replaced.
     pub fn add(&mut self, pod: Arc<Pod>, now: Time, parked: Option<Parked>) {
         self.remove(&pod.uid);
+        self.add_new(pod, now, parked);
+    }
+
+    /// As [`Self::add`], of a pod that is neither queued nor popped.
+    pub fn add_new(&mut self, pod: Arc<Pod>, now: Time, parked: Option<Parked>) {
         self.arrivals += 1;
         let slot = self.entries.open(&pod.uid);
         let mut entry = Box::new(Entry::new(pod, slot, now, self.arrivals));

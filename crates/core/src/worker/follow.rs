@@ -107,6 +107,7 @@ impl Worker {
                 Part::Gap => return self.rebuild(step),
             }
         }
+        self.hints.settle();
         let Followed { helps, claims, resource_claims, extended, namespaces, device_classes } = followed;
         if helps {
             self.wake_helped(ledger, now);
@@ -152,10 +153,13 @@ impl Worker {
     /// Takes up the next changes of the log, as many as one hold of the lock may. The last part has those up to version `until`.
     fn follow_part(&mut self, step: &mut Step<'_, Ledger>, followed: &mut Followed, until: u64) -> Part {
         let ledger = step.ledger;
-        let Some(Ok(changes)) = self.cursor.map(|cursor| ledger.log().since(cursor)) else { return Part::Gap };
-        let mut last = self.cursor.unwrap_or_default();
+        let Some(mut last) = self.cursor else { return Part::Gap };
         // A pod that comes in this part is taken up with all that this part has: nothing is written while it is read.
         let only_own = self.reads_only_own && self.waits_for_nothing();
+        if only_own {
+            last = ledger.log().without(last, |scheduler| self.profile().serves(scheduler));
+        }
+        let Ok(changes) = ledger.log().since(last) else { return Part::Gap };
         for (version, change) in changes.take(CHANGES_PER_HOLD) {
             last = version;
             if only_own && change.scheduler().is_none_or(|scheduler| !self.profile().serves(scheduler)) {
@@ -298,7 +302,7 @@ impl Worker {
         let profile = self.profile();
         match change {
             // Others' pods are most of what a worker reads: they cost no lookup.
-            Change::PodPending { pod, .. } if profile.serves(&pod.scheduler_name) => self.take_up(step, pod),
+            Change::PodPending { pod, .. } if profile.serves(&pod.scheduler_name) => self.take_up(step, pod, false),
             Change::PodDeleted { pod } if profile.serves(&pod.scheduler_name) => drop(self.queue.remove(&pod.uid)),
             Change::BoundElsewhere { pod, node } if profile.serves(&pod.scheduler_name) => {
                 self.queue.remove(&pod.uid);
@@ -318,13 +322,19 @@ impl Worker {
         false
     }
 
-    /// Queues a pending pod, or updates the one that is queued. A pod that is popped stays as its ticket has it.
-    fn take_up(&mut self, step: &mut Step<'_, Ledger>, pod: &Arc<Pod>) {
+    /// Queues a pending pod, or updates the one that is queued. A pod that is popped stays as its ticket has it. `is_current`: the pod is
+    /// as the ledger has it.
+    fn take_up(&mut self, step: &mut Step<'_, Ledger>, pod: &Arc<Pod>, is_current: bool) {
         if self.popped.contains(&pod.uid) {
             return;
         }
-        // The log entry may be older than the binding: read the pod's present state.
-        let Some(PodState::Pending(pod)) = step.ledger.pod(&pod.uid) else { return };
+        let pod = if is_current {
+            pod
+        } else {
+            // The log entry may be older than the binding: read the pod's present state.
+            let Some(PodState::Pending(pod)) = step.ledger.pod(&pod.uid) else { return };
+            pod
+        };
         if pod.deleting {
             self.queue.remove(&pod.uid);
             return;
@@ -336,7 +346,7 @@ impl Worker {
         }
         let parked = self.report_parked(step, pod);
         match self.queue.get(&pod.uid) {
-            None => self.queue.add(pod.clone(), step.now, parked),
+            None => self.queue.add_new(pod.clone(), step.now, parked),
             Some(known) => {
                 let changed = !Arc::ptr_eq(&known.shape, &pod.shape)
                     || known.resource_claims != pod.resource_claims
@@ -394,30 +404,43 @@ impl Worker {
         let (now, ledger) = (step.now, step.ledger);
         let (version, mut served) = ledger.pending_pods(|pod| self.profile().serves(&pod.scheduler_name));
         oldest_first(&mut served);
-        let uids: FxHashSet<&Str> = served.iter().map(|pod| &pod.uid).collect();
-        let queued = self.queue.entries().map(|entry| entry.pod().uid.clone());
-        let deleted: Vec<Str> = queued.filter(|uid| !uids.contains(uid)).collect();
-        for uid in deleted {
-            self.queue.remove(&uid);
-        }
-        self.preemptions.keep_only(&uids);
+        self.forget_all_but(&served);
         self.hints.note_gap(version);
         self.volumes.dirty = true;
         self.parked.dirty = true;
         self.preemptions.note_gap();
         // What happens from here on is in the log.
         self.cursor = Some(version);
+        self.queue.make_room_in_all(served.len());
         for part in served.chunks(CHANGES_PER_HOLD) {
-            self.queue.make_room(CHANGES_PER_HOLD);
             ledger.read(|ledger| {
+                let is_unchanged = ledger.version() == version;
                 let step = &mut Step { now, ledger, effects: step.effects };
                 for pod in part {
-                    self.take_up(step, pod);
+                    self.take_up(step, pod, is_unchanged);
                 }
             });
         }
         self.begin_counting(now);
         self.wake_helped(ledger, now);
+    }
+
+    /// Ends what is known of all pods but those that are `served`.
+    fn forget_all_but(&mut self, served: &[Arc<Pod>]) {
+        if self.queue.is_empty() && self.preemptions.known().next().is_none() {
+            return;
+        }
+        let uids: FxHashSet<&Str> = served.iter().map(|pod| &pod.uid).collect();
+        let is_gone = |uid: &&Str| !uids.contains(*uid);
+        let queued = self.queue.entries().map(|entry| &entry.pod().uid);
+        let gone: Vec<Str> = queued.filter(is_gone).cloned().collect();
+        let ended: Vec<Str> = self.preemptions.known().filter(is_gone).cloned().collect();
+        for uid in gone {
+            self.queue.remove(&uid);
+        }
+        for uid in ended {
+            self.preemptions.forget(&uid);
+        }
     }
 }
 

@@ -216,17 +216,10 @@ impl PendingPreemptions {
         self.retries.remove(uid);
     }
 
-    /// Ends what is known of all pods but these.
-    pub(super) fn keep_only(&mut self, waiting: &FxHashSet<&Str>) {
-        let known = self
-            .histories
-            .keys()
-            .chain(&self.blocked_by_budgets)
-            .chain(self.retries.by_time.iter().map(|(_, uid)| uid));
-        let left: Vec<Str> = known.filter(|uid| !waiting.contains(uid)).cloned().collect();
-        for uid in left {
-            self.forget(&uid);
-        }
+    /// The pods of which something is known; one may come several times.
+    pub(super) fn known(&self) -> impl Iterator<Item = &Str> {
+        let retries = self.retries.by_time.iter().map(|(_, uid)| uid);
+        self.histories.keys().chain(&self.blocked_by_budgets).chain(retries)
     }
 
     /// Why evictions on `next` would be in vain, as far as the preemptions for `pod` show: a scheduler took the capacity of the last one, or an

@@ -42,6 +42,20 @@ pub(crate) struct Hints {
     movements: Vec<(u64, Movement)>,
     /// The drivers of devices that came or were given back since [`Self::begin`], each once, with the newest version.
     drivers: Vec<(u64, Str)>,
+    /// What was noted and is not in the fields by plugin yet, with the version of the newest change.
+    noted: Vec<(Alike, u64)>,
+}
+
+/// What changes have in common that help the same plugins in the same way: pods come and go by the thousand, and only the newest of such
+/// changes counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Alike {
+    helped: PluginSet,
+    by: QueueEvent,
+    /// Whether they are on nodes of `rows`.
+    on_row: bool,
+    /// Whether they are in `movements` or `drivers`.
+    kept: bool,
 }
 
 /// The plugins for which a movement is compared with the pod that waits.
@@ -62,29 +76,43 @@ impl Hints {
     }
 
     /// Notes the change of `version`; returns whether it may help any pod. `inside`: it is on a node that the profile places on, or
-    /// on none in particular.
+    /// on none in particular. Nobody sees it before [`Self::settle`].
     pub(crate) fn note(&mut self, version: u64, change: &Change, inside: bool) -> bool {
         let helped = helped_by(change, inside);
-        let by = label(change);
-        let movement = Movement::of(change);
+        if helped.is_empty() {
+            return false;
+        }
         let kept = match change {
             Change::Device(DeviceChange::Slice { driver }) => self.note_drivers(version, std::slice::from_ref(driver)),
             Change::Device(DeviceChange::Claim { freed, .. }) => self.note_drivers(version, freed),
-            _ => movement.is_some_and(|movement| self.note_movement(version, movement)),
+            _ => MovementRef::of(change).is_some_and(|movement| self.note_movement(version, movement)),
         };
         let on_row = self.note_row(change, helped);
-        for plugin in helped.iter() {
-            self.fresh.insert(plugin);
+        let one = Alike { helped, by: label(change), on_row, kept };
+        match self.noted.iter_mut().find(|(alike, _)| *alike == one) {
+            Some((_, newest)) => *newest = version,
+            None => self.noted.push((one, version)),
+        }
+        true
+    }
+
+    /// Tells the plugins what was noted.
+    pub(crate) fn settle(&mut self) {
+        for (Alike { helped, by, on_row, kept }, version) in self.noted.drain(..) {
+            self.fresh = self.fresh.union(helped);
             if !on_row {
-                self.fresh_elsewhere.insert(plugin);
+                self.fresh_elsewhere = self.fresh_elsewhere.union(helped);
             }
-            self.newest[plugin as usize] = version;
-            self.by[plugin as usize] = by;
-            if !(kept && is_compared(plugin)) {
-                self.newest_other[plugin as usize] = version;
+            for plugin in helped.iter() {
+                let at = plugin as usize;
+                if version > self.newest[at] {
+                    (self.newest[at], self.by[at]) = (version, by);
+                }
+                if !(kept && is_compared(plugin)) {
+                    self.newest_other[at] = version.max(self.newest_other[at]);
+                }
             }
         }
-        !helped.is_empty()
     }
 
     /// Keeps the node on which a change may help plugins that read nothing but its row, to be asked for each group of pods; false where
@@ -104,14 +132,14 @@ impl Hints {
     }
 
     /// Keeps a movement to be compared pod by pod; false where there are too many.
-    fn note_movement(&mut self, version: u64, movement: Movement) -> bool {
-        if let Some((newest, _)) = self.movements.iter_mut().rev().find(|(_, known)| known.is_same(&movement)) {
+    fn note_movement(&mut self, version: u64, movement: MovementRef<'_>) -> bool {
+        if let Some((newest, _)) = self.movements.iter_mut().rev().find(|(_, known)| movement.is(known)) {
             *newest = version;
             return true;
         }
         let fits = self.movements.len() < HINT_MATCH_CLASSES;
         if fits {
-            self.movements.push((version, movement));
+            self.movements.push((version, movement.to_owned()));
         }
         fits
     }
@@ -130,6 +158,7 @@ impl Hints {
 
     /// Notes that anything may have changed up to `version`.
     pub(crate) fn note_gap(&mut self, version: u64) {
+        self.settle();
         self.newest.fill(version);
         self.newest_other.fill(version);
         self.by.fill(QueueEvent::ForceActivate);
@@ -312,23 +341,37 @@ struct Movement {
     after: Option<Arc<MatchClass>>,
 }
 
-impl Movement {
-    fn of(change: &Change) -> Option<Self> {
+/// The [`Movement`] of a change. It borrows: to clone the Arcs for each change would have all workers write to the same reference counts.
+#[derive(Debug, Clone, Copy)]
+struct MovementRef<'c> {
+    before: Option<&'c Arc<MatchClass>>,
+    after: Option<&'c Arc<MatchClass>>,
+}
+
+impl<'c> MovementRef<'c> {
+    const fn of(change: &'c Change) -> Option<Self> {
         let (before, after) = match change {
             Change::PodPlaced { match_class, .. } => (None, Some(match_class)),
             Change::Freed { match_class, .. } => (Some(match_class), None),
             Change::Regrouped { before, after, .. } => (Some(before), Some(after)),
             _ => return None,
         };
-        Some(Self { before: before.cloned(), after: after.cloned() })
+        Some(Self { before, after })
     }
 
-    /// Whether it means the same as `other` to every pod.
-    fn is_same(&self, other: &Self) -> bool {
-        let address = |of: &Option<Arc<MatchClass>>| of.as_ref().map(Arc::as_ptr);
-        address(&self.before) == address(&other.before) && address(&self.after) == address(&other.after)
+    /// Whether it means the same as `movement` to every pod.
+    fn is(&self, movement: &Movement) -> bool {
+        let address = |of: Option<&Arc<MatchClass>>| of.map(Arc::as_ptr);
+        address(self.before) == address(movement.before.as_ref())
+            && address(self.after) == address(movement.after.as_ref())
     }
 
+    fn to_owned(self) -> Movement {
+        Movement { before: self.before.cloned(), after: self.after.cloned() }
+    }
+}
+
+impl Movement {
     /// What [`Self::may_open`] and [`Self::may_even_out`] take together for a pod.
     fn cost(&self, own: &OwnCost) -> usize {
         let sides = usize::from(self.before.is_some()) + usize::from(self.after.is_some());

@@ -2,6 +2,8 @@
 //! `interpodaffinity/plugin_test.go`.
 
 use super::*;
+use crate::cycle::Rng;
+use crate::ledger::NodeAspects;
 use crate::model::{Namespace, Pod, SpreadConstraint};
 use crate::plugins::inter_pod_affinity::testing::{Asks, cluster, labelled, labels, selector, term, term_in};
 use crate::testing::pod;
@@ -36,6 +38,13 @@ fn woken_by(
     woken
 }
 
+/// Notes a change on a node of the profile, and tells the plugins.
+fn note(hints: &mut Hints, version: u64, change: &Change) -> bool {
+    let helps = hints.note(version, change, true);
+    hints.settle();
+    helps
+}
+
 /// Whether `before` turning into `after` wakes a pod that `plugin` refused; `None` is a pod that does not exist.
 fn wakes(ledger: &Ledger, plugin: Plugin, waits: &Asks, before: Option<&Pod>, after: Option<&Pod>) -> bool {
     let match_class = |pod: &Pod| Arc::new(MatchClass::of(pod));
@@ -47,7 +56,7 @@ fn wakes(ledger: &Ledger, plugin: Plugin, waits: &Asks, before: Option<&Pod>, af
         (None, None) => panic!("nothing changes"),
     };
     let mut hints = Hints::default();
-    assert!(hints.note(7, &change, true), "the table lets every movement through");
+    assert!(note(&mut hints, 7, &change), "the table lets every movement through");
     let shape = Arc::new(waits.0.clone());
     let woken = woken_by(&mut hints.judge(), ledger, PluginSet::of(plugin), 6, &shape).is_some();
     assert!(
@@ -196,7 +205,7 @@ fn other_changes_and_too_many_movements_wake_every_pod() {
     let shape = Arc::new(near("app").0);
     let asked = PluginSet::of(Plugin::InterPodAffinity);
     let mut hints = Hints::default();
-    hints.note(1, &Change::Namespace { name: "x".into() }, true);
+    note(&mut hints, 1, &Change::Namespace { name: "x".into() });
     assert!(woken_by(&mut hints.judge(), &ledger, asked, 0, &shape).is_some());
     let node = ledger.node_order()[0];
     let comes = |i: usize| {
@@ -205,10 +214,10 @@ fn other_changes_and_too_many_movements_wake_every_pod() {
     };
     hints.begin();
     for i in 0..HINT_MATCH_CLASSES {
-        hints.note(2 + i as u64, &comes(i), true);
+        note(&mut hints, 2 + i as u64, &comes(i));
     }
     assert!(woken_by(&mut hints.judge(), &ledger, asked, 1, &shape).is_none(), "each was looked at");
-    hints.note(2 + HINT_MATCH_CLASSES as u64, &comes(HINT_MATCH_CLASSES), true);
+    note(&mut hints, 2 + HINT_MATCH_CLASSES as u64, &comes(HINT_MATCH_CLASSES));
     assert!(woken_by(&mut hints.judge(), &ledger, asked, 1, &shape).is_some(), "one could not be looked at");
     hints.begin();
     assert!(woken_by(&mut hints.judge(), &ledger, asked, 1, &shape).is_some(), "what was not looked at stays known");
@@ -221,7 +230,7 @@ fn compared(terms: usize) -> usize {
     let node = ledger.node_order()[0];
     for version in 0..HINT_MATCH_CLASSES as u64 {
         let match_class = Arc::new(MatchClass::of(&labelled(&format!("i={version}")).named("moves")));
-        hints.note(7 + version, &Change::Freed { node, usage: Arc::default(), match_class }, true);
+        note(&mut hints, 7 + version, &Change::Freed { node, usage: Arc::default(), match_class });
     }
     let mut judge = hints.judge();
     let waits = |i| {
@@ -256,7 +265,7 @@ fn a_comparison_that_is_given_up_goes_on_where_it_ended_and_takes_no_more_than_a
         Change::PodPlaced { node, match_class: Arc::new(MatchClass::of(&pod)) }
     };
     let mut hints = Hints::default();
-    assert!((0..10).all(|i| hints.note(7 + i as u64, &comes(i, 0), true)));
+    assert!((0..10).all(|i| note(&mut hints, 7 + i as u64, &comes(i, 0))));
     let mut judge = hints.judge();
     let mut holds = 0;
     while judge.compare(&ledger, &mut Work::of(1), asked, &pod).is_err() {
@@ -271,8 +280,48 @@ fn a_comparison_that_is_given_up_goes_on_where_it_ended_and_takes_no_more_than_a
         panic!("placed")
     };
     hints.begin();
-    hints.note(17, &Change::Regrouped { node, before, after }, true);
+    note(&mut hints, 17, &Change::Regrouped { node, before, after });
     let (mut judge, mut hold) = (hints.judge(), Work::of_one_hold());
     assert!(judge.compare(&ledger, &mut hold, asked, &pod).is_ok_and(|woken| woken.is_some()), "in doubt, wake");
     assert!(hold.done() <= WORK_PER_HOLD, "{}", hold.done());
+}
+
+/// 500 runs of up to 40 changes, told to the plugins one by one and all at once.
+#[test]
+fn plugins_are_told_the_same_of_many_changes_at_once() {
+    let nodes = [0, 1, 2].map(NodeId::new);
+    let classes = ["a=1", "a=2", "a=3"].map(|labels| Arc::new(MatchClass::of(&labelled(labels).named("moves"))));
+    for seed in 0..500 {
+        let mut rng = Rng::seeded(seed);
+        let (mut one_by_one, mut at_once) = (Hints::default(), Hints::default());
+        let mut version = 0;
+        for _ in 0..3 {
+            one_by_one.begin();
+            at_once.begin();
+            for _ in 0..rng.below(40) {
+                version += 1 + rng.below(3);
+                let (node, class) = (nodes[rng.below(3) as usize], rng.below(3) as usize);
+                let match_class = classes[class].clone();
+                let change = match rng.below(8) {
+                    0 => Change::Node { node, aspects: NodeAspects::TAINTS },
+                    1 => Change::Node { node, aspects: NodeAspects::LABELS },
+                    2 => Change::Workload,
+                    3 => Change::NominationEnded { priority: 0 },
+                    4 => Change::Device(DeviceChange::Slice { driver: format!("d{class}").into() }),
+                    5 => Change::Confirmed,
+                    6 => Change::PodPlaced { node, match_class },
+                    _ => Change::Freed { node, usage: Arc::default(), match_class },
+                };
+                let inside = rng.below(3) > 0;
+                let helps = [&mut one_by_one, &mut at_once].map(|hints| hints.note(version, &change, inside));
+                assert_eq!(helps[0], helps[1]);
+                one_by_one.settle();
+            }
+            at_once.settle();
+            let told = |hints: &Hints| {
+                (hints.newest, hints.newest_other, hints.by, hints.fresh, hints.fresh_elsewhere, hints.rows.len())
+            };
+            assert_eq!(told(&one_by_one), told(&at_once), "seed {seed}");
+        }
+    }
 }

@@ -71,7 +71,7 @@ impl Scheduler {
             return Ok(Theirs::Refused { plugin: None, reasons });
         }
         let mut scan = match self.node_scan(ledger, pod, work) {
-            Ok((scan, _)) => scan,
+            Ok((scan, ..)) => scan,
             Err(Stop::Refused(refusal)) => {
                 return Ok(Theirs::Refused {
                     plugin: Some(refusal.plugin),

@@ -17,6 +17,7 @@ use crate::plugins::{
     Cause, ImageWorths, PluginContext, PluginSet, PluginWatch, ResolvedPod, Stop, Stopwatch, Tables, Work, cost_on,
     filter,
 };
+use crate::preemption::KeptRuns;
 use crate::profile::CompiledProfile;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -76,6 +77,7 @@ pub struct Scheduler {
     pub(super) feasible: Feasible,
     pub(super) scorer: Scorer,
     pub(super) rng: Rng,
+    kept_runs: KeptRuns,
     pub(super) evaluations: Evaluations,
     laps: Laps,
 }
@@ -96,6 +98,7 @@ impl Scheduler {
             feasible: Feasible::default(),
             scorer: Scorer::default(),
             rng: Rng::seeded(seed),
+            kept_runs: KeptRuns::default(),
             evaluations: Evaluations::default(),
             laps: Laps::default(),
         }
@@ -111,6 +114,7 @@ impl Scheduler {
         self.profile = profile;
         self.classes.clear();
         self.tables.clear();
+        self.kept_runs.clear();
         self.order_version = u64::MAX;
     }
 
@@ -151,12 +155,14 @@ impl Scheduler {
     pub fn age(&mut self) {
         self.classes.age();
         self.tables.age();
+        self.kept_runs.age();
     }
 
     /// Gives back what makes the next decision cheap: it is the same without.
     pub fn shed(&mut self) {
         self.classes.clear();
         self.tables.clear();
+        self.kept_runs.clear();
         self.feasible = Feasible::default();
         self.scorer = Scorer::default();
     }
@@ -327,19 +333,20 @@ impl Scheduler {
         })
     }
 
-    /// The nodes as an attempt for `pod` sees them, and the source of ties; an error where PreFilter ends the attempt.
+    /// The nodes as an attempt for `pod` sees them, the source of ties, and what dry runs found before; an error where PreFilter ends the
+    /// attempt.
     pub(crate) fn node_scan<'t>(
         &'t mut self,
         ledger: &'t Ledger,
         pod: &Pod,
         work: &mut Work,
-    ) -> Result<(NodeScan<'t>, &'t mut Rng), Stop> {
+    ) -> Result<(NodeScan<'t>, &'t mut Rng, &'t mut KeptRuns), Stop> {
         self.used = true;
         self.candidates(ledger);
         let cx = PluginContext { profile: &self.profile, ledger };
         let Class { resolved, rows, .. } = self.classes.again(cx, &pod.shape);
         let checks = prepare(cx, &mut self.tables, pod, resolved, work, &mut PluginWatch::off())?;
-        Ok((NodeScan { checks, rows, nodes: &self.nodes }, &mut self.rng))
+        Ok((NodeScan { checks, rows, nodes: &self.nodes }, &mut self.rng, &mut self.kept_runs))
     }
 }
 

@@ -191,6 +191,8 @@ pub struct Ledger {
     node_taints_version: u64,
     devices: DeviceTable,
     budgets: BudgetTable,
+    /// The version at which some budget last came, went or got another selector.
+    budget_selectors: u64,
     log: ChangeLog,
     usages: Interner<Usage>,
     shapes: Interner<PodShape>,
@@ -230,6 +232,7 @@ impl Ledger {
             node_taints_version: 0,
             devices: DeviceTable::new(key),
             budgets: key.map(),
+            budget_selectors: 0,
             log: ChangeLog::default(),
             usages: Interner::new(key),
             shapes: Interner::new(key),
@@ -270,6 +273,11 @@ impl Ledger {
     /// The pods assumed on or bound to `node`, in an order that means nothing.
     pub fn pods_on(&self, node: NodeId) -> &[Arc<PlacedPod>] {
         self.pods_on_node.on(node)
+    }
+
+    /// As long as it and the row's version stay, so does what [`Self::pods_on`] gives.
+    pub fn pods_revision(&self, node: NodeId) -> u32 {
+        self.pods_on_node.revision(node)
     }
 
     /// The lowest priority of a pod on `node`; `i32::MAX` where there is none. O(1).

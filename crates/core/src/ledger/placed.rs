@@ -67,6 +67,8 @@ pub(super) struct PodsOnNode {
     by_row: Vec<Vec<Arc<PlacedPod>>>,
     /// The lowest priority on each row, `i32::MAX` where there is no pod.
     lowest: Vec<i32>,
+    /// How often a pod came to each row, left it or changed there.
+    revisions: Vec<u32>,
     /// How many pods there are of each priority, on all rows.
     by_priority: BTreeMap<i32, usize>,
 }
@@ -79,6 +81,15 @@ impl PodsOnNode {
 
     pub(super) fn lowest_priority(&self, node: NodeId) -> i32 {
         self.lowest.get(node.index()).copied().unwrap_or(i32::MAX)
+    }
+
+    /// As long as it stays, so do the node's pods and their order.
+    pub(super) fn revision(&self, node: NodeId) -> u32 {
+        self.revisions.get(node.index()).copied().unwrap_or_default()
+    }
+
+    fn touch(&mut self, row: usize) {
+        self.revisions[row] = self.revisions[row].wrapping_add(1);
     }
 
     /// The lowest priority of all pods, `i32::MAX` where there is none.
@@ -96,14 +107,17 @@ impl PodsOnNode {
         if self.by_row.len() <= row {
             self.by_row.resize_with(row + 1, Vec::new);
             self.lowest.resize(row + 1, i32::MAX);
+            self.revisions.resize(row + 1, 0);
         }
         self.by_row[row].push(placed.clone());
+        self.touch(row);
         self.note_priority(placed.node, placed.priority);
     }
 
     pub(super) fn remove(&mut self, placed: &PlacedPod) {
         if let Some(at) = self.position(placed) {
             let removed = self.by_row[placed.node.index()].swap_remove(at);
+            self.touch(placed.node.index());
             self.forget_priority(placed.node, removed.priority);
         }
     }
@@ -113,6 +127,7 @@ impl PodsOnNode {
         if let Some(at) = self.position(placed) {
             let row = placed.node.index();
             let before = std::mem::replace(&mut self.by_row[row][at], placed.clone());
+            self.touch(row);
             if before.priority != placed.priority {
                 self.note_priority(placed.node, placed.priority);
                 self.forget_priority(placed.node, before.priority);

@@ -128,6 +128,11 @@ impl Ledger {
         self.budgets.get(namespace).map_or(0, |budgets| budgets.selectors)
     }
 
+    /// The version at which some budget last came, went or got another selector; 0 before the first.
+    pub fn all_budget_selectors_version(&self) -> u64 {
+        self.budget_selectors
+    }
+
     pub fn apply_budget(&mut self, budget: PodDisruptionBudget) {
         let known = self.budgets.get(&budget.namespace).and_then(|budgets| budgets.by_name.get(&budget.name));
         if known == Some(&budget) {
@@ -140,6 +145,7 @@ impl Ledger {
         of_namespace.by_name.insert(budget.name.clone(), budget);
         if selects_others {
             of_namespace.selectors = version;
+            self.budget_selectors = version;
         }
     }
 
@@ -153,6 +159,7 @@ impl Ledger {
             self.budgets.remove(namespace);
         }
         let version = self.record(None, Change::Budget { loosened: true });
+        self.budget_selectors = version;
         if let Some(of_namespace) = self.budgets.get_mut(namespace) {
             of_namespace.selectors = version;
         }

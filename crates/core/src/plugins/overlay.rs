@@ -8,7 +8,7 @@ use std::sync::Arc;
 const SEARCHES: usize = 8;
 
 /// A sum over pods: exact in any order, and cut down to what a column can have.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Sum {
     /// The sum, less 2⁶⁴ for each of `wraps`.
     low: i64,
@@ -116,6 +116,31 @@ impl Overlay {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.changes == 0
+    }
+
+    /// This without the pods, for filters that look at nothing but amounts and ports.
+    pub(crate) fn amounts_alone(&self) -> Self {
+        let Self { pods, cpu, memory, storage, scalars, ports, freed_ports, changes, .. } = self;
+        Self {
+            pods: *pods,
+            cpu: *cpu,
+            memory: *memory,
+            storage: *storage,
+            scalars: scalars.clone(),
+            ports: ports.clone(),
+            freed_ports: freed_ports.clone(),
+            changes: *changes,
+            ..Self::NONE
+        }
+    }
+
+    /// Whether filters that look at nothing but amounts and ports say the same under both.
+    pub(crate) fn has_amounts_of(&self, other: &Self) -> bool {
+        let amounts = |of: &Self| (of.pods, of.cpu, of.memory, of.storage);
+        amounts(self) == amounts(other)
+            && self.scalars == other.scalars
+            && self.ports == other.ports
+            && self.freed_ports == other.freed_ports
     }
 
     /// Empties the overlay and keeps its allocations.

@@ -1,6 +1,7 @@
+use super::kept::Charge;
 use crate::ledger::{Ledger, MatchClass, PlacedPod};
 use crate::limits::COMPARISONS_PER_WORK;
-use crate::model::{LabelSelector, PodDisruptionBudget};
+use crate::model::{LabelSelector, PodDisruptionBudget, Str};
 use crate::plugins::{Stop, Work};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -79,11 +80,15 @@ pub(super) struct Budgets<'l> {
     selections: Selections,
     accounts: Vec<Account<'l>>,
     /// Where the accounts of a namespace begin.
-    by_namespace: FxHashMap<&'l str, usize>,
+    by_namespace: FxHashMap<Str, usize>,
+    /// The namespaces that have budgets, in the order in which they were opened.
+    opened: Vec<Str>,
     /// By slot: see [`Self::first_of`].
     first: Vec<Option<usize>>,
     /// Accounts with charges, each once.
     charged: Vec<usize>,
+    /// Whether a budget that was charged, or would have been, counts pods already.
+    meets_counted: bool,
     /// How many budgets were looked at: see [`Self::take_work`].
     looked_at: usize,
 }
@@ -102,8 +107,10 @@ impl<'l> Budgets<'l> {
             selections,
             accounts: Vec::new(),
             by_namespace: FxHashMap::default(),
+            opened: Vec::new(),
             first: Vec::new(),
             charged: Vec::new(),
+            meets_counted: false,
             looked_at: 0,
         })
     }
@@ -144,8 +151,9 @@ impl<'l> Budgets<'l> {
         self.first.get(slot.0).copied().flatten()
     }
 
-    /// Anew under each hold, so it must not wait for work: some nanoseconds for each budget of the namespace.
-    fn open(&mut self, namespace: &'l str) -> usize {
+    /// Opens the accounts of a namespace; says where they begin. Anew under each hold, so it must not wait for work: some nanoseconds for
+    /// each budget of the namespace.
+    pub(super) fn open(&mut self, namespace: &Str) -> usize {
         if let Some(first) = self.by_namespace.get(namespace) {
             return *first;
         }
@@ -155,8 +163,36 @@ impl<'l> Budgets<'l> {
             Account { budget, left, spent: 0 }
         };
         self.accounts.extend(self.ledger.budgets(namespace).map(account));
-        self.by_namespace.insert(namespace, first);
+        self.by_namespace.insert(namespace.clone(), first);
+        if self.accounts.len() > first {
+            self.opened.push(namespace.clone());
+        }
         first
+    }
+
+    /// The namespaces whose accounts are open, in the order in which they were opened; those without budgets are left out.
+    pub(super) fn opened(&self) -> &[Str] {
+        &self.opened
+    }
+
+    /// How many budgets have an account.
+    pub(super) const fn accounts(&self) -> usize {
+        self.accounts.len()
+    }
+
+    /// The charges since the last reset; `None` where there are more than `most`, or names of pods decided about some.
+    pub(super) fn charges(&self, most: usize) -> Option<Vec<Charge>> {
+        let charge = |at: &usize| {
+            let Account { left, spent, .. } = self.accounts[*at];
+            Charge { account: *at as u32, pods: spent as u32, allowed: left.clamp(0, spent) as u32 }
+        };
+        (!self.meets_counted && self.charged.len() <= most).then(|| self.charged.iter().map(charge).collect())
+    }
+
+    /// Whether as many pods would be charged as they were, and would violate the budget or not as they did.
+    pub(super) fn would_charge(&self, charge: &Charge) -> bool {
+        let Some(Account { budget, left, .. }) = self.accounts.get(charge.account as usize) else { return false };
+        budget.disrupted_pods.is_empty() && (*left).clamp(0, i64::from(charge.pods)) == i64::from(charge.allowed)
     }
 
     /// Counts an eviction against every budget of the pod, which was looked up; true if it violates one. A pod may be charged once.
@@ -184,6 +220,7 @@ impl<'l> Budgets<'l> {
         for at in self.charged.drain(..) {
             self.accounts[at].spent = 0;
         }
+        self.meets_counted = false;
     }
 
     fn each(
@@ -199,7 +236,9 @@ impl<'l> Budgets<'l> {
             let account = &mut self.accounts[at];
             // Most budgets count nobody: then the pod's name is not read, which is in another line of the processor's cache than the rest.
             // By the Arc, so that no caller reads it ahead.
-            if account.budget.disrupted_pods.is_empty() || !account.budget.has_counted(&placed.key.name) {
+            let counts_nobody = account.budget.disrupted_pods.is_empty();
+            self.meets_counted |= !counts_nobody;
+            if counts_nobody || !account.budget.has_counted(&placed.key.name) {
                 visit(account, at, &mut self.charged);
             }
         }

@@ -1,4 +1,5 @@
 use super::budgets::{Budgets, Slot};
+use super::kept::{KeptRuns, OfKind};
 use super::known::{DryRuns, Judged};
 use super::overlays::Overlays;
 use super::recheck::FitCheck;
@@ -34,8 +35,40 @@ pub(super) struct DryRun<'t> {
     too_much: SmallVec<[&'t Arc<Usage>; MOST_TOO_MUCH]>,
     /// Of the candidates so far.
     best: Option<Rank>,
+    /// What was found for earlier pods like this one.
+    kept: Option<&'t mut OfKind>,
+    /// When the last of the pods was started that may be victims on the node under test.
+    last_start: i64,
     /// What was done for the node under test and is not taken from the look's [`Work`] yet.
     owed: usize,
+}
+
+/// What was found so far.
+#[derive(Default)]
+struct Tried {
+    harmless: Vec<Judged>,
+    violating: Vec<Judged>,
+    failed: Vec<(NodeId, Status)>,
+}
+
+impl Tried {
+    /// The best candidate; of equals the first.
+    fn best(&mut self) -> Option<&mut Judged> {
+        self.harmless.iter_mut().chain(&mut self.violating).min_by_key(|judged| judged.rank)
+    }
+
+    fn forget(&mut self, node: NodeId) {
+        self.harmless.retain(|judged| judged.node != node);
+        self.violating.retain(|judged| judged.node != node);
+    }
+
+    /// For the next hold of the lock.
+    fn keep_in(self, known: &mut DryRuns, ledger: &Ledger) {
+        let judged = self.harmless.into_iter().chain(self.violating);
+        judged.for_each(|judged| known.keep(ledger, judged.node, Ok(judged)));
+        let failed = self.failed.into_iter().filter(|(_, status)| *status != Status::Passed);
+        failed.for_each(|(node, status)| known.keep(ledger, node, Err(status)));
+    }
 }
 
 /// A pod that may be a victim.
@@ -51,11 +84,14 @@ struct Lower<'t> {
 }
 
 impl<'t> DryRun<'t> {
-    pub(super) fn new(scan: NodeScan<'t>, pod: &'t Pod, limits: &'t Limits<'t>) -> Self {
+    pub(super) fn new(scan: NodeScan<'t>, pod: &'t Pod, limits: &'t Limits<'t>, kept: &'t mut KeptRuns) -> Self {
         let PluginContext { profile, ledger } = scan.checks.cx;
         let strict = profile.preemption.strict_budgets;
+        let rules = Rules::new(profile, limits, pod.priority);
         Self {
-            rules: Rules::new(profile, limits, pod.priority),
+            kept: if rules.is_plain() { kept.of(&scan, pod, limits) } else { None },
+            last_start: i64::MIN,
+            rules,
             budgets: None,
             overlays: Overlays::default(),
             lower: Vec::new(),
@@ -80,7 +116,13 @@ impl<'t> DryRun<'t> {
         work: &mut Work,
     ) -> Option<Result<Vec<Candidate>, Outcome>> {
         self.budgets = Budgets::new(self.ledger, std::mem::take(&mut known.selections));
+        if self.kept.as_mut().is_some_and(|kept| !kept.begin(self.ledger, self.budgets.as_mut())) {
+            self.kept = None;
+        }
         let found = self.search(rng, known, work);
+        if let Some(kept) = &mut self.kept {
+            kept.end(self.budgets.as_ref());
+        }
         known.selections = self.budgets.map(Budgets::into_selections).unwrap_or_default();
         found
     }
@@ -109,35 +151,60 @@ impl<'t> DryRun<'t> {
             Search::From(start) => (start % potential.len(), limit),
             Search::Everywhere => (0, usize::MAX),
         };
-        let (mut harmless, mut violating): (Vec<Judged>, Vec<Judged>) = (Vec::new(), Vec::new());
-        let mut failed: Vec<(NodeId, Status)> = Vec::new();
-        for node in potential[start..].iter().chain(&potential[..start]) {
-            let Some(result) = self.try_on(*node, violating.len() >= wanted, known, work) else {
-                // The next run begins at the same node.
-                *rng = before;
-                let judged = harmless.into_iter().chain(violating);
-                judged.for_each(|judged| known.keep(self.ledger, judged.node, Ok(judged)));
-                let failed = failed.into_iter().filter(|(_, status)| *status != Status::Passed);
-                failed.for_each(|(node, status)| known.keep(self.ledger, node, Err(status)));
-                return None;
-            };
-            match result {
+        let mut tried = Tried::default();
+        let in_order = potential[start..].iter().chain(&potential[..start]);
+        let Some(candidates) = self.candidates(in_order, wanted, &mut tried, known, work) else {
+            // The next run begins at the same node.
+            *rng = before;
+            tried.keep_in(known, self.ledger);
+            return None;
+        };
+        Some(if candidates.is_empty() { Err(self.nothing(&tried.failed)) } else { Ok(candidates) })
+    }
+
+    /// Tries nodes until enough candidates are found. `None`: `work` was not enough.
+    fn candidates<'n>(
+        &mut self,
+        nodes: impl Iterator<Item = &'n NodeId>,
+        wanted: usize,
+        tried: &mut Tried,
+        known: &mut DryRuns,
+        work: &mut Work,
+    ) -> Option<Vec<Candidate>> {
+        for node in nodes {
+            match self.try_on(*node, tried.violating.len() >= wanted, known, work)? {
                 Ok(judged) => {
                     let is_harmless = judged.rank.0 == 0;
-                    if is_harmless || violating.len() < wanted {
+                    if is_harmless || tried.violating.len() < wanted {
                         self.best = Some(self.best.map_or(judged.rank, |best| best.min(judged.rank)));
-                        if is_harmless { &mut harmless } else { &mut violating }.push(judged);
+                        if is_harmless { &mut tried.harmless } else { &mut tried.violating }.push(judged);
                     }
                 }
-                Err(status) => failed.push((*node, status)),
+                Err(status) => tried.failed.push((*node, status)),
             }
-            if !harmless.is_empty() && harmless.len() + violating.len() >= wanted {
+            if !tried.harmless.is_empty() && tried.harmless.len() + tried.violating.len() >= wanted {
                 break;
             }
         }
-        let candidates: Vec<Candidate> =
-            harmless.into_iter().chain(violating).filter_map(|judged| judged.candidate).collect();
-        Some(if candidates.is_empty() { Err(self.nothing(&failed)) } else { Ok(candidates) })
+        if self.limits.only_best {
+            self.complete_best(tried, known, work)?;
+        }
+        let judged = tried.harmless.drain(..).chain(tried.violating.drain(..));
+        Some(judged.filter_map(|judged| judged.candidate).collect())
+    }
+
+    /// Finds the victims on the best node, where nothing but its rank was kept.
+    fn complete_best(&mut self, tried: &mut Tried, known: &mut DryRuns, work: &mut Work) -> Option<()> {
+        while let Some(best) = tried.best().filter(|best| best.candidate.is_none()) {
+            let (node, rank) = (best.node, best.rank);
+            let result = self.judge(node, false, known, work)?;
+            debug_assert_eq!(result, Ok(rank), "what was kept is what a fresh look finds");
+            match tried.best() {
+                Some(best) if result == Ok(rank) => best.candidate = Some(self.candidate(node, rank)),
+                _ => tried.forget(node),
+            }
+        }
+        Some(())
     }
 
     /// As [`Self::victims_on`], if it is not known yet and there is work left for it.
@@ -154,6 +221,26 @@ impl<'t> DryRun<'t> {
             Some(result) => return Some(result),
             None => {}
         }
+        if let Some(kept) = &mut self.kept {
+            work.take(kept.cost(&self.scan, node)).ok()?;
+            let result = kept.get(&self.scan, node, self.limits.now_unix_us, self.budgets.as_ref());
+            if let Some(result) = result {
+                return Some(result.map(|rank| Judged { node, rank, candidate: None }));
+            }
+        }
+        let result = self.judge(node, only_harmless, known, work)?;
+        let judged = |rank| Judged { node, rank, candidate: self.may_win(rank).then(|| self.candidate(node, rank)) };
+        Some(result.map(judged))
+    }
+
+    /// As [`Self::victims_on`]: takes from `work` what it takes, and keeps what comes of it.
+    fn judge(
+        &mut self,
+        node: NodeId,
+        only_harmless: bool,
+        known: &mut DryRuns,
+        work: &mut Work,
+    ) -> Option<Result<Rank, Status>> {
         work.take(0).ok()?;
         // Devices are the same whatever pods are on the node: what they take is paid for once.
         self.scan.checks.judge_devices(node, work).ok()?;
@@ -161,8 +248,11 @@ impl<'t> DryRun<'t> {
         let result = self.victims_on(node, only_harmless, known, work);
         self.owed += self.budgets.as_mut().map_or(0, Budgets::take_work);
         work.spend(std::mem::take(&mut self.owed));
-        let judged = |rank| Judged { node, rank, candidate: self.may_win(rank).then(|| self.candidate(node, rank)) };
-        result.map(|result| result.map(judged))
+        if let (Some(kept), Some(result)) = (&mut self.kept, result) {
+            let times = (self.limits.now_unix_us, self.last_start);
+            kept.put(&self.scan, node, times, self.budgets.as_ref(), result);
+        }
+        result
     }
 
     /// Whether a candidate of this rank is wanted.
@@ -334,8 +424,10 @@ impl<'t> DryRun<'t> {
     /// Collects the pods of the node that may be victims, most important first; true if budgets protect others. `None`: `work` was not
     /// enough to look up their budgets.
     fn gather(&mut self, node: NodeId, work: &mut Work) -> Option<Result<bool, Status>> {
-        let Self { lower, rules, budgets, .. } = self;
+        let Self { lower, rules, budgets, last_start, .. } = self;
         lower.clear();
+        *last_start = i64::MIN;
+        budgets.iter_mut().for_each(Budgets::reset);
         if self.ledger.lowest_priority(node) >= self.pod.priority {
             return Some(Err(Status::NoVictims));
         }
@@ -350,7 +442,9 @@ impl<'t> DryRun<'t> {
                     continue;
                 }
             }
-            let importance = (Reverse(placed.priority), placed.started_unix_us().unwrap_or(now));
+            let started = placed.started_unix_us();
+            *last_start = started.map_or(*last_start, |started| started.max(*last_start));
+            let importance = (Reverse(placed.priority), started.unwrap_or(now));
             lower.push(Lower { placed, importance, slot, violates: false, is_victim: false });
         }
         if lower.is_empty() {

@@ -34,11 +34,13 @@ pub(super) struct Judged {
 }
 
 /// A node on which the pod fits without all that may be victims, and some of them were put back already. Good for one version of
-/// its row, as long as the same pods may be victims, in the same order.
+/// its row, as long as the same pods may be victims, in the same order, and the same pods are nominated.
 #[derive(Debug)]
 struct Begun {
     node: NodeId,
     row: u64,
+    /// The revision of all nominations.
+    nominations: u64,
     /// In the order in which they are put back.
     lower: Vec<Arc<PlacedPod>>,
     /// Whether the first of them are victims.
@@ -57,7 +59,8 @@ impl DryRuns {
 
     /// A node was given up half way: of the pods `lower`, the first are `victims` or not.
     pub(super) fn begin(&mut self, ledger: &Ledger, node: NodeId, lower: Vec<Arc<PlacedPod>>, victims: Vec<bool>) {
-        self.begun = Some(Begun { node, row: ledger.nodes().version[node.index()], lower, victims });
+        let (row, nominations) = (ledger.nodes().version[node.index()], ledger.nominations().revision());
+        self.begun = Some(Begun { node, row, nominations, lower, victims });
     }
 
     /// What was judged of the pods `lower` of a node that was given up half way.
@@ -69,6 +72,7 @@ impl DryRuns {
     ) -> Option<Vec<bool>> {
         let begun = self.begun.take_if(|begun| begun.node == node)?;
         let same = begun.row == ledger.nodes().version[node.index()]
+            && begun.nominations == ledger.nominations().revision()
             && begun.lower.iter().map(Arc::as_ptr).eq(lower.map(Arc::as_ptr));
         same.then_some(begun.victims)
     }
@@ -77,7 +81,9 @@ impl DryRuns {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Pod;
     use crate::preemption::testing::{nodes, on};
+    use crate::testing::{pod, shape_of};
 
     /// What was judged on a node that was given up half way, and the pods there.
     fn begun_on(ledger: &Ledger, node: NodeId) -> (DryRuns, Vec<Arc<PlacedPod>>) {
@@ -110,5 +116,8 @@ mod tests {
         let (mut known, lower) = begun_on(&ledger, a);
         ledger.apply_pod(on("a", "more", 0, 100, 0));
         assert_eq!(known.take_begun(&ledger, a, lower.iter()), None, "the row has changed");
+        let (mut known, lower) = begun_on(&ledger, a);
+        ledger.apply_pod(Pod { nominated_node: Some("a".into()), ..pod("nominated", shape_of(100, 0)) });
+        assert_eq!(known.take_begun(&ledger, a, lower.iter()), None, "a pod is nominated");
     }
 }

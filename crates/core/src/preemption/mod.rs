@@ -23,6 +23,9 @@ mod explain;
 mod extender;
 #[cfg(test)]
 mod extender_tests;
+mod kept;
+#[cfg(test)]
+mod kept_tests;
 mod known;
 #[cfg(test)]
 mod limit_tests;
@@ -42,6 +45,7 @@ mod tests;
 pub(crate) use budgets::COMPARED;
 pub use explain::{Prospect, Victims, explain};
 pub use extender::{ExtenderPreemptState, Reply};
+pub(crate) use kept::KeptRuns;
 pub use known::DryRuns;
 pub use limits::{Limits, Search};
 #[cfg(test)]
@@ -173,14 +177,14 @@ impl Scheduler {
         if let Err(text) = eligibility::of_pod(pod, &self.profile().preemption, limits) {
             return Some(Err(Outcome::NotEligible(text)));
         }
-        let (mut scan, rng) = match self.node_scan(ledger, pod, work) {
+        let (mut scan, rng, kept) = match self.node_scan(ledger, pod, work) {
             Ok(scan) => scan,
             Err(Stop::Unfinished) => return None,
             Err(Stop::Refused(_)) => return Some(Err(Outcome::NotHelpful(status::not_helpful(total)))),
             Err(stop) => return Some(Err(Outcome::Failed(format!("{PREFIX}{}", stop.into_text()).into()))),
         };
         let eligible = eligibility::of_nomination(&mut scan, pod, limits, work)?.map_err(Outcome::NotEligible);
-        Some(eligible.map(|()| (DryRun::new(scan, pod, limits), rng)))
+        Some(eligible.map(|()| (DryRun::new(scan, pod, limits, kept), rng)))
     }
 
     /// Chooses among candidates by upstream's six criteria; of equals the first.
@@ -240,7 +244,7 @@ impl Scheduler {
         (known, work): (&mut DryRuns, &mut Work),
     ) -> Result<bool, Stop> {
         let strict = self.profile().preemption.strict_budgets;
-        let (mut scan, _) = self.node_scan(ledger, &plan.pod, work)?;
+        let (mut scan, ..) = self.node_scan(ledger, &plan.pod, work)?;
         let fits = recheck::fits_somewhere(&mut scan, limits, work)?;
         if fits {
             return Ok(false);

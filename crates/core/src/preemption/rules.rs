@@ -81,6 +81,11 @@ impl<'a> Rules<'a> {
         Self { profile, limits, priority, plain, evicting }
     }
 
+    /// Whether nothing but its priority says whether a pod may be a victim, and there may be any number of them.
+    pub(super) const fn is_plain(&self) -> bool {
+        self.plain
+    }
+
     /// Whether the pod may be a victim, budgets aside.
     #[inline]
     pub(super) fn admit(&self, placed: &PlacedPod) -> bool {

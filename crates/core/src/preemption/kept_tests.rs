@@ -1,0 +1,165 @@
+//! A scheduler that has preempted before against one that has not.
+
+use super::kept::ANSWERED;
+use super::testing::{NOW, budget, pending, profile};
+use super::*;
+use crate::model::{HostPort, PodShape, Protocol};
+use crate::plugins::Work;
+use crate::profile::Preemption;
+use crate::testing::{node, pod, shape_of};
+
+const NODES: u64 = 8;
+
+/// One change of what a dry run reads, or of something beside it.
+fn change(rng: &mut Rng, ledger: &mut Ledger) {
+    let name = format!("n{}", rng.below(NODES));
+    let app = ["web", "db"][rng.below(2) as usize];
+    match rng.below(16) {
+        0 => {
+            let mut drawn = node(&name, 2_000 + 100 * rng.below(2) as i64, 8 << 30, 4 + rng.below(4) as i64);
+            drawn.unschedulable = rng.below(4) == 0;
+            ledger.apply_node(&drawn);
+        }
+        1 if rng.below(4) == 0 => ledger.delete_node(&name),
+        2 | 3 => {
+            let mut drawn = budget(app, rng.below(4) as i32);
+            drawn.namespace = ["default", "other"][rng.below(2) as usize].into();
+            drawn.disrupted_pods = (0..rng.below(8).saturating_sub(5)).map(|i| format!("p{i}").into()).collect();
+            ledger.apply_budget(drawn);
+        }
+        4 if rng.below(3) == 0 => ledger.delete_budget(&format!("default/of-{app}")),
+        5 => ledger.delete_pod(&format!("p{}", rng.below(32))),
+        6 | 7 => {
+            let nominated = Pod {
+                nominated_node: (rng.below(3) > 0).then(|| name.into()),
+                priority: rng.below(8) as i32,
+                ..pod(&format!("q{}", rng.below(4)), shape(rng))
+            };
+            ledger.apply_pod(nominated);
+        }
+        // Some are there already: they get other labels, begin to terminate, or start.
+        _ => {
+            let number = rng.below(32);
+            let shape = PodShape { labels: [("app", app)].into_iter().collect(), ..shape(rng) };
+            let mut placed = Pod {
+                node_name: Some(format!("n{}", number % NODES).into()),
+                priority: (number % 3) as i32,
+                is_static: number == 7,
+                started_unix_us: (rng.below(4) > 0).then_some(NOW - 2 + rng.below(4) as i64),
+                deleting: rng.below(6) == 0,
+                ..pod(&format!("p{number}"), shape)
+            };
+            placed.key.namespace = ["default", "other"][(number / 8 % 2) as usize].into();
+            ledger.apply_pod(placed);
+        }
+    }
+}
+
+fn shape(rng: &mut Rng) -> PodShape {
+    let mut shape = shape_of(400 * (1 + rng.below(3)) as i64, 0);
+    if rng.below(8) == 0 {
+        shape.row_mut().host_ports = vec![HostPort { protocol: Protocol::Tcp, port: 80, ip: "0.0.0.0".into() }];
+    }
+    shape
+}
+
+/// The best candidate, found in parts of so much work, with something done to the ledger in between.
+fn best(
+    scheduler: &mut Scheduler,
+    ledger: &mut Ledger,
+    (pod, limits): (&Arc<Pod>, &Limits<'_>),
+    part: usize,
+    mut between: impl FnMut(&mut Ledger),
+) -> String {
+    let mut known = DryRuns::default();
+    let found = loop {
+        let mut work = if part == 0 { Work::unbounded() } else { Work::of(part) };
+        if let Some(found) = scheduler.preemption_candidates_within(ledger, pod, limits, &mut known, &mut work) {
+            break found;
+        }
+        between(ledger);
+    };
+    match found.map(pick) {
+        Ok(best) => format!("{:?}", best.map(|one| (one.node, one.victims, one.violations))),
+        Err(outcome) => format!("{outcome:?}"),
+    }
+}
+
+/// 200 sequences of 60 changes. After each of them pods of two kinds preempt, at times that move on; a third kind comes now and then, for
+/// which there is no room. Sometimes a look is made while the cluster changes: then the next one counts.
+#[test]
+fn a_kept_result_is_what_a_fresh_look_finds() {
+    let (mut candidates, before) = (0, ANSWERED.get());
+    for seed in 0..200 {
+        let mut rng = Rng::seeded(seed);
+        let mut ledger = Ledger::new();
+        for i in 0..NODES {
+            ledger.apply_node(&node(&format!("n{i}"), 2_000, 8 << 30, 6));
+        }
+        let mut kept = Scheduler::new(profile(Preemption::default()), seed);
+        let mut now = NOW - 2;
+        for step in 0..60 {
+            change(&mut rng, &mut ledger);
+            for kind in 0..2 + i32::from(rng.below(6) == 0) {
+                let waits = Pod { priority: 3 + kind, ..pod("waits", shape_of(1_700 + 100 * i64::from(kind), 0)) };
+                let waits = pending(&mut ledger, waits);
+                now += i64::from(rng.below(10) == 0);
+                let search = Search::From(rng.below(NODES) as usize);
+                let limits = Limits { search, only_best: true, ..Limits::at(now) };
+                let (part, look) = ([0, 1, 20][rng.below(3) as usize], (&waits, &limits));
+                if rng.below(8) == 0 {
+                    let _of_no_moment = best(&mut kept, &mut ledger, look, 1, |ledger| change(&mut rng, ledger));
+                }
+                let got = best(&mut kept, &mut ledger, look, part, |_| {});
+                let mut fresh = Scheduler::new(profile(Preemption::default()), seed);
+                let want = best(&mut fresh, &mut ledger, look, 0, |_| {});
+                assert_eq!(got, want, "seed {seed}, step {step}, kind {kind}");
+                candidates += usize::from(got.starts_with("Some"));
+                ledger.delete_pod("waits");
+            }
+        }
+    }
+    let answered = ANSWERED.get() - before;
+    assert!(candidates > 10_000 && answered > 20_000, "{candidates} candidates, {answered} results were known");
+}
+
+#[test]
+fn what_is_kept_is_given_back() {
+    let mut ledger = Ledger::new();
+    ledger.apply_node(&node("n", 1_000, 8 << 30, 6));
+    ledger.apply_pod(Pod { node_name: Some("n".into()), ..pod("p", shape_of(1_000, 0)) });
+    let waits = pending(&mut ledger, Pod { priority: 1, ..pod("waits", shape_of(1_000, 0)) });
+    let mut scheduler = Scheduler::new(profile(Preemption::default()), 1);
+    let answered = |scheduler: &mut Scheduler| {
+        let before = ANSWERED.get();
+        assert!(matches!(scheduler.preempt(&ledger, &waits, &Limits::at(NOW)), Outcome::Evict(_)));
+        ANSWERED.get() - before
+    };
+    assert_eq!([answered(&mut scheduler), answered(&mut scheduler)], [0, 1]);
+    scheduler.age();
+    assert_eq!(answered(&mut scheduler), 1, "it was used");
+    scheduler.age();
+    scheduler.age();
+    assert_eq!(answered(&mut scheduler), 0);
+    scheduler.shed();
+    assert_eq!(answered(&mut scheduler), 0);
+    scheduler.set_profile(profile(Preemption::default()));
+    assert_eq!(answered(&mut scheduler), 0);
+}
+
+#[test]
+fn nothing_is_kept_where_it_would_depend_on_too_many_budgets() {
+    for (budgets, known) in [(10, 1), (1_100, 0)] {
+        let mut ledger = Ledger::new();
+        ledger.apply_node(&node("n", 1_000, 8 << 30, 6));
+        ledger.apply_pod(Pod { node_name: Some("n".into()), ..pod("p", shape_of(1_000, 0)) });
+        (0..budgets).for_each(|i| ledger.apply_budget(budget(&format!("app-{i}"), 1)));
+        let waits = pending(&mut ledger, Pod { priority: 1, ..pod("waits", shape_of(1_000, 0)) });
+        let mut scheduler = Scheduler::new(profile(Preemption::default()), 1);
+        let before = ANSWERED.get();
+        for _ in 0..2 {
+            assert!(matches!(scheduler.preempt(&ledger, &waits, &Limits::at(NOW)), Outcome::Evict(_)));
+        }
+        assert_eq!(ANSWERED.get() - before, known, "{budgets} budgets");
+    }
+}

@@ -1,4 +1,4 @@
-use crate::model::Pod;
+use crate::model::{Pod, PodKey, Str};
 use std::sync::Arc;
 
 /// As many bytes of names are compared beside each other; where they are the same, the pods are looked at.
@@ -11,11 +11,11 @@ struct Aged {
     pod: Arc<Pod>,
 }
 
-/// Sorts pods by age, then by name. O(n log n) without a look at each pod again: those of one workload are created in the same second, and
+/// Sorts pods by age, then by name. Pods are not read again for each comparison: those of one workload are created in the same second, and
 /// their names begin alike.
 pub fn oldest_first(pods: &mut Vec<Arc<Pod>>) {
     let common = common_prefix(pods);
-    let aged = |pod: Arc<Pod>| Aged { created_unix_us: pod.created_unix_us, name: next_of_name(&pod, common), pod };
+    let aged = |pod: Arc<Pod>| Aged { created_unix_us: pod.created_unix_us, name: common.next_of(&pod.key), pod };
     let mut aged: Vec<Aged> = pods.drain(..).map(aged).collect();
     aged.sort_by(|a, b| {
         let rank = |one: &Aged| (one.created_unix_us, one.name);
@@ -24,23 +24,52 @@ pub fn oldest_first(pods: &mut Vec<Arc<Pod>>) {
     pods.extend(aged.into_iter().map(|one| one.pod));
 }
 
-/// Namespace and name. Two of these are in the order of their pods' keys: no name has a byte 0.
-fn text(pod: &Pod) -> impl Iterator<Item = u8> {
-    pod.key.namespace.bytes().chain([0]).chain(pod.key.name.bytes())
+/// How many bytes the names of all pods begin with alike: of the namespaces, and where these are the same, of the names in them. Two keys
+/// are in the order of what comes after that.
+fn common_prefix(pods: &[Arc<Pod>]) -> Prefix {
+    let Some((first, rest)) = pods.split_first() else { return Prefix::OfName(0) };
+    let PodKey { namespace, name } = &first.key;
+    let of = |text: &Str, most: usize, other: &Str| {
+        let pairs = text.bytes().take(most).zip(other.bytes());
+        pairs.take_while(|(a, b)| a == b).count()
+    };
+    if rest.iter().all(|pod| pod.key.namespace == *namespace) {
+        Prefix::OfName(rest.iter().fold(name.len(), |most, pod| of(name, most, &pod.key.name)))
+    } else {
+        Prefix::OfNamespace(rest.iter().fold(namespace.len(), |most, pod| of(namespace, most, &pod.key.namespace)))
+    }
 }
 
-/// How many bytes the texts of all pods begin with alike.
-fn common_prefix(pods: &[Arc<Pod>]) -> usize {
-    let Some((first, rest)) = pods.split_first() else { return 0 };
-    let alike = |pod: &Arc<Pod>, most: usize| text(first).zip(text(pod)).take(most).take_while(|(a, b)| a == b).count();
-    rest.iter().fold(usize::MAX, |most, pod| alike(pod, most))
+/// What need not be compared.
+#[derive(Debug, Clone, Copy)]
+enum Prefix {
+    OfNamespace(usize),
+    /// All are in one namespace.
+    OfName(usize),
 }
 
-/// The next bytes after so many, as a number that is in their order.
-fn next_of_name(pod: &Pod, after: usize) -> u128 {
-    let mut next = [0; COMPARED];
-    next.iter_mut().zip(text(pod).skip(after)).for_each(|(byte, of)| *byte = of);
-    u128::from_be_bytes(next)
+impl Prefix {
+    /// The next bytes of the key, as a number that is in their order. No name has a byte 0.
+    fn next_of(self, key: &PodKey) -> u128 {
+        let mut next = [0; COMPARED];
+        match self {
+            Self::OfName(after) => fill(&mut next, &key.name.as_bytes()[after..]),
+            Self::OfNamespace(after) => {
+                let rest = &key.namespace.as_bytes()[after..];
+                fill(&mut next, rest);
+                if let Some(left) = next.get_mut(rest.len() + 1..) {
+                    fill(left, key.name.as_bytes());
+                }
+            }
+        }
+        u128::from_be_bytes(next)
+    }
+}
+
+/// Copies as much of `text` as there is room for.
+fn fill(room: &mut [u8], text: &[u8]) {
+    let length = room.len().min(text.len());
+    room[..length].copy_from_slice(&text[..length]);
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 use super::Entry;
 use crate::model::Str;
 use rustc_hash::FxHashMap;
+use std::collections::hash_map::Entry::Vacant;
 
 /// The number of a pod from when it comes into the queue until it leaves it for good: all parts of the queue know pods by it. A pass over a
 /// hundred thousand pods then hashes and compares no text.
@@ -52,15 +53,14 @@ impl Entries {
         self.by_uid.shrink_to_fit();
     }
 
-    /// The slot for a pod that is not in the queue.
-    pub(super) fn open(&mut self, uid: &Str) -> Slot {
+    /// A slot for the pod `uid`; `None` where it has one.
+    pub(super) fn open(&mut self, uid: &Str) -> Option<Slot> {
+        let Vacant(place) = self.by_uid.entry(uid.clone()) else { return None };
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
             Slot(self.slots.len() as u32 - 1)
         });
-        let before = self.by_uid.insert(uid.clone(), slot);
-        debug_assert_eq!(before, None, "{uid} has a slot");
-        slot
+        Some(*place.insert(slot))
     }
 
     /// The pod leaves the queue for good.
@@ -130,7 +130,7 @@ mod tests {
 
     fn add(entries: &mut Entries, name: &str) -> Slot {
         let pod = Arc::new(pod(name, shape()));
-        let slot = entries.open(&pod.uid);
+        let slot = entries.open(&pod.uid).expect("it is new");
         entries.put(Box::new(Entry::new(pod, slot, Time::ZERO, 0)));
         slot
     }

@@ -225,16 +225,18 @@ impl Queue {
     /// Adds a new pod: parked if something keeps it from being tried, else active. A known pod is replaced.
     pub fn add(&mut self, pod: Arc<Pod>, now: Time, parked: Option<Parked>) {
         self.remove(&pod.uid);
-        self.add_new(pod, now, parked);
+        let is_new = self.add_if_new(&pod, now, parked);
+        debug_assert!(is_new, "{} is popped", pod.key);
     }
 
-    /// As [`Self::add`], of a pod that is neither queued nor popped.
-    pub fn add_new(&mut self, pod: Arc<Pod>, now: Time, parked: Option<Parked>) {
+    /// As [`Self::add`], of a pod that is neither queued nor popped; false where it is.
+    pub fn add_if_new(&mut self, pod: &Arc<Pod>, now: Time, parked: Option<Parked>) -> bool {
+        let Some(slot) = self.entries.open(&pod.uid) else { return false };
         self.arrivals += 1;
-        let slot = self.entries.open(&pod.uid);
-        let mut entry = Box::new(Entry::new(pod, slot, now, self.arrivals));
+        let mut entry = Box::new(Entry::new(pod.clone(), slot, now, self.arrivals));
         entry.active_at = parked.is_none().then_some(now);
         self.park_or_activate(entry, parked, Some(QueueEvent::PodAdd));
+        true
     }
 
     /// Replaces the object of a queued pod. `wakes`: the change may make an unschedulable pod fit.

@@ -345,14 +345,13 @@ impl Worker {
             }
         }
         let parked = self.report_parked(step, pod);
-        match self.queue.get(&pod.uid) {
-            None => self.queue.add_new(pod.clone(), step.now, parked),
-            Some(known) => {
-                let changed = !Arc::ptr_eq(&known.shape, &pod.shape)
-                    || known.resource_claims != pod.resource_claims
-                    || known.extended != pod.extended;
-                self.queue.update(pod.clone(), step.now, parked, changed);
-            }
+        if !self.queue.add_if_new(pod, step.now, parked)
+            && let Some(known) = self.queue.get(&pod.uid)
+        {
+            let changed = !Arc::ptr_eq(&known.shape, &pod.shape)
+                || known.resource_claims != pod.resource_claims
+                || known.extended != pod.extended;
+            self.queue.update(pod.clone(), step.now, parked, changed);
         }
     }
 

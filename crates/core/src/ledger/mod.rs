@@ -275,7 +275,7 @@ impl Ledger {
         self.pods_on_node.on(node)
     }
 
-    /// As long as it and the row's version stay, so does what [`Self::pods_on`] gives.
+    /// As long as it stays, so does what [`Self::pods_on`] gives.
     pub fn pods_revision(&self, node: NodeId) -> u32 {
         self.pods_on_node.revision(node)
     }

@@ -180,7 +180,7 @@ impl<'l> Budgets<'l> {
         self.accounts.len()
     }
 
-    /// The charges since the last reset; `None` where there are more than `most`, or names of pods decided about some.
+    /// The charges since the last reset; `None` where there are more than `most`, or where a budget lists pods that it has counted already.
     pub(super) fn charges(&self, most: usize) -> Option<Vec<Charge>> {
         let charge = |at: &usize| {
             let Account { left, spent, .. } = self.accounts[*at];
@@ -189,7 +189,7 @@ impl<'l> Budgets<'l> {
         (!self.meets_counted && self.charged.len() <= most).then(|| self.charged.iter().map(charge).collect())
     }
 
-    /// Whether as many pods would be charged as they were, and would violate the budget or not as they did.
+    /// Whether the budget would allow as many of the charged pods as before.
     pub(super) fn would_charge(&self, charge: &Charge) -> bool {
         let Some(Account { budget, left, .. }) = self.accounts.get(charge.account as usize) else { return false };
         budget.disrupted_pods.is_empty() && (*left).clamp(0, i64::from(charge.pods)) == i64::from(charge.allowed)

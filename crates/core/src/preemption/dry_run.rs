@@ -66,8 +66,7 @@ impl Tried {
     fn keep_in(self, known: &mut DryRuns, ledger: &Ledger) {
         let judged = self.harmless.into_iter().chain(self.violating);
         judged.for_each(|judged| known.keep(ledger, judged.node, Ok(judged)));
-        let failed = self.failed.into_iter().filter(|(_, status)| *status != Status::Passed);
-        failed.for_each(|(node, status)| known.keep(ledger, node, Err(status)));
+        self.failed.into_iter().for_each(|(node, status)| known.keep(ledger, node, Err(status)));
     }
 }
 
@@ -178,6 +177,8 @@ impl<'t> DryRun<'t> {
                     if is_harmless || tried.violating.len() < wanted {
                         self.best = Some(self.best.map_or(judged.rank, |best| best.min(judged.rank)));
                         if is_harmless { &mut tried.harmless } else { &mut tried.violating }.push(judged);
+                    } else {
+                        tried.failed.push((*node, Status::Passed));
                     }
                 }
                 Err(status) => tried.failed.push((*node, status)),
@@ -193,15 +194,20 @@ impl<'t> DryRun<'t> {
         Some(judged.filter_map(|judged| judged.candidate).collect())
     }
 
-    /// Finds the victims on the best node, where nothing but its rank was kept.
+    /// Finds the victims on the best node, where nothing but its rank is known. That of an earlier hold may be old.
     fn complete_best(&mut self, tried: &mut Tried, known: &mut DryRuns, work: &mut Work) -> Option<()> {
         while let Some(best) = tried.best().filter(|best| best.candidate.is_none()) {
-            let (node, rank) = (best.node, best.rank);
-            let result = self.judge(node, false, known, work)?;
-            debug_assert_eq!(result, Ok(rank), "what was kept is what a fresh look finds");
-            match tried.best() {
-                Some(best) if result == Ok(rank) => best.candidate = Some(self.candidate(node, rank)),
-                _ => tried.forget(node),
+            let node = best.node;
+            match self.judge(node, false, known, work)? {
+                Ok(rank) => {
+                    if let Some(best) = tried.best() {
+                        (best.rank, best.candidate) = (rank, Some(self.candidate(node, rank)));
+                    }
+                }
+                Err(status) => {
+                    tried.forget(node);
+                    tried.failed.push((node, status));
+                }
             }
         }
         Some(())
@@ -216,8 +222,8 @@ impl<'t> DryRun<'t> {
         work: &mut Work,
     ) -> Option<Result<Judged, Status>> {
         match known.take(self.ledger, node) {
-            // What was better is not there any more.
-            Some(Ok(Judged { rank, candidate: None, .. })) if self.may_win(rank) => {}
+            // Of those that violate budgets there may be too few by now.
+            Some(Err(Status::Passed)) if !only_harmless => {}
             Some(result) => return Some(result),
             None => {}
         }

@@ -23,8 +23,11 @@ thread_local! {
 /// to it add.
 const KINDS: usize = 2;
 
-/// Of how many budgets it is looked before each hold what they have left: nothing is kept where results depend on more.
+/// At the start of each hold it is read what so many budgets have left; where results depend on more, nothing is kept.
 const MOST_BUDGETS: usize = 1_024;
+
+/// To look whether a result is still good takes a tenth of what judging a row does.
+const NODES_PER_WORK: usize = 8;
 
 /// How many budgets may count pods of one node: the result is not kept where there are more.
 const MOST_CHARGES: usize = 32;
@@ -46,6 +49,8 @@ pub(super) struct OfKind {
     is_too_much: bool,
     /// By row.
     rows: Vec<Option<Kept>>,
+    /// How many nodes were asked for.
+    asked: usize,
     is_used: bool,
 }
 
@@ -121,6 +126,7 @@ impl OfKind {
             namespaces: Vec::new(),
             is_too_much: false,
             rows: Vec::new(),
+            asked: 0,
             is_used: true,
         }
     }
@@ -157,11 +163,13 @@ impl OfKind {
         }
     }
 
-    /// What [`Self::get`] takes, in units of [`Work`](crate::plugins::Work).
-    pub(super) fn cost(&self, scan: &NodeScan<'_>, node: NodeId) -> usize {
+    /// What [`Self::get`] takes, in units of [`Work`](crate::plugins::Work): one for some nodes.
+    pub(super) fn cost(&mut self, scan: &NodeScan<'_>, node: NodeId) -> usize {
         let Some(Some(kept)) = self.rows.get(node.index()) else { return 0 };
+        self.asked += 1;
         let nominated = scan.checks.nominated_to(node).map_or(0, |overlay| overlay.cost_of_ports(0));
-        (kept.charges.len() / COMPARISONS_PER_WORK + nominated).min(WORK_PER_HOLD)
+        let asked = usize::from(self.asked.is_multiple_of(NODES_PER_WORK));
+        (asked + kept.charges.len() / COMPARISONS_PER_WORK + nominated).min(WORK_PER_HOLD)
     }
 
     /// The result of the node, if all that it depends on is as it was.

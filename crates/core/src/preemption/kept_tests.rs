@@ -1,7 +1,7 @@
 //! A scheduler that has preempted before against one that has not.
 
 use super::kept::ANSWERED;
-use super::testing::{NOW, budget, pending, profile};
+use super::testing::{NOW, budget, on, pending, profile};
 use super::*;
 use crate::model::{HostPort, PodShape, Protocol};
 use crate::plugins::Work;
@@ -161,5 +161,36 @@ fn nothing_is_kept_where_it_would_depend_on_too_many_budgets() {
             assert!(matches!(scheduler.preempt(&ledger, &waits, &Limits::at(NOW)), Outcome::Evict(_)));
         }
         assert_eq!(ANSWERED.get() - before, known, "{budgets} budgets");
+    }
+}
+
+/// All nodes violate a budget, and one candidate of that kind is enough: the others are passed over, and each is looked at once.
+#[test]
+fn a_look_in_parts_ends_where_every_candidate_violates_a_budget() {
+    const NODES: i64 = 40;
+    let mut ledger = Ledger::new();
+    ledger.apply_budget(budget("w", 1));
+    for i in 0..NODES {
+        ledger.apply_node(&node(&format!("n{i}"), 1_000, 8 << 30, 20));
+        for j in 0..10 {
+            ledger.apply_pod(on(&format!("n{i}"), &format!("w-{i}-{j}"), 0, 100, 1 + i));
+        }
+    }
+    let waits = pending(&mut ledger, Pod { priority: 1, ..pod("waits", shape_of(1_000, 0)) });
+    let of_one = Preemption { candidates_percentage: 0, candidates_absolute: 1, ..Preemption::default() };
+    let mut scheduler = Scheduler::new(profile(of_one), 1);
+    for only_best in [false, true] {
+        let limits = Limits { search: Search::From(0), only_best, ..Limits::at(NOW) };
+        let (mut known, mut holds) = (DryRuns::default(), 0);
+        let found = loop {
+            holds += 1;
+            assert!(holds < 100 * NODES, "the look does not end");
+            let work = &mut Work::of(12);
+            if let Some(found) = scheduler.preemption_candidates_within(&ledger, &waits, &limits, &mut known, work) {
+                break found;
+            }
+        };
+        assert!(holds > 10, "{holds} holds");
+        assert_eq!(found.map(|found| found.len()).ok(), Some(1));
     }
 }

@@ -17,11 +17,29 @@ pub struct DryRuns {
     pub(super) selections: Selections,
 }
 
-/// Good for one version of the node's row.
+/// Good as long as the node's row, its pods and all nominations are as they were.
 #[derive(Debug)]
 struct Found {
-    row: u64,
+    of: Versions,
     result: Result<Judged, Status>,
+}
+
+/// What a look at a node depends on, budgets aside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Versions {
+    row: u64,
+    pods: u32,
+    nominations: u64,
+}
+
+impl Versions {
+    fn now(ledger: &Ledger, node: NodeId) -> Self {
+        Self {
+            row: ledger.nodes().version[node.index()],
+            pods: ledger.pods_revision(node),
+            nominations: ledger.nominations().revision(),
+        }
+    }
 }
 
 /// A node where evictions would help.
@@ -29,18 +47,16 @@ struct Found {
 pub(super) struct Judged {
     pub(super) node: NodeId,
     pub(super) rank: Rank,
-    /// None where only the best candidate is wanted, and another was better when this node was tried.
+    /// None where only the best candidate is wanted, and another was better when this node was tried, or its rank alone was kept.
     pub(super) candidate: Option<Candidate>,
 }
 
-/// A node on which the pod fits without all that may be victims, and some of them were put back already. Good for one version of
-/// its row, as long as the same pods may be victims, in the same order, and the same pods are nominated.
+/// A node on which the pod fits without all that may be victims, and some of them were put back already. Good as [`Found`] is, as long as
+/// the same pods may be victims, in the same order.
 #[derive(Debug)]
 struct Begun {
     node: NodeId,
-    row: u64,
-    /// The revision of all nominations.
-    nominations: u64,
+    of: Versions,
     /// In the order in which they are put back.
     lower: Vec<Arc<PlacedPod>>,
     /// Whether the first of them are victims.
@@ -49,18 +65,17 @@ struct Begun {
 
 impl DryRuns {
     pub(super) fn keep(&mut self, ledger: &Ledger, node: NodeId, result: Result<Judged, Status>) {
-        self.found.insert(node, Found { row: ledger.nodes().version[node.index()], result });
+        self.found.insert(node, Found { of: Versions::now(ledger, node), result });
     }
 
     pub(super) fn take(&mut self, ledger: &Ledger, node: NodeId) -> Option<Result<Judged, Status>> {
         let found = self.found.remove(&node)?;
-        (found.row == ledger.nodes().version[node.index()]).then_some(found.result)
+        (found.of == Versions::now(ledger, node)).then_some(found.result)
     }
 
     /// A node was given up half way: of the pods `lower`, the first are `victims` or not.
     pub(super) fn begin(&mut self, ledger: &Ledger, node: NodeId, lower: Vec<Arc<PlacedPod>>, victims: Vec<bool>) {
-        let (row, nominations) = (ledger.nodes().version[node.index()], ledger.nominations().revision());
-        self.begun = Some(Begun { node, row, nominations, lower, victims });
+        self.begun = Some(Begun { node, of: Versions::now(ledger, node), lower, victims });
     }
 
     /// What was judged of the pods `lower` of a node that was given up half way.
@@ -71,9 +86,8 @@ impl DryRuns {
         lower: impl Iterator<Item = &'p Arc<PlacedPod>>,
     ) -> Option<Vec<bool>> {
         let begun = self.begun.take_if(|begun| begun.node == node)?;
-        let same = begun.row == ledger.nodes().version[node.index()]
-            && begun.nominations == ledger.nominations().revision()
-            && begun.lower.iter().map(Arc::as_ptr).eq(lower.map(Arc::as_ptr));
+        let same =
+            begun.of == Versions::now(ledger, node) && begun.lower.iter().map(Arc::as_ptr).eq(lower.map(Arc::as_ptr));
         same.then_some(begun.victims)
     }
 }

@@ -97,12 +97,11 @@ impl KeptRuns {
         let shape = &pod.shape.row;
         let is_it =
             |of: &OfKind| of.priority == pod.priority && (Arc::ptr_eq(&of.row_shape, shape) || of.row_shape == *shape);
-        match self.0.iter().position(is_it) {
-            Some(at) => self.0[..=at].rotate_right(1),
-            None => {
-                self.0.truncate(KINDS - 1);
-                self.0.insert(0, OfKind::new(shape, pod.priority));
-            }
+        if let Some(at) = self.0.iter().position(is_it) {
+            self.0[..=at].rotate_right(1);
+        } else {
+            self.0.truncate(KINDS - 1);
+            self.0.insert(0, OfKind::new(shape, pod.priority));
         }
         self.0.first_mut()
     }

@@ -29,14 +29,14 @@ pub fn oldest_first(pods: &mut Vec<Arc<Pod>>) {
 fn common_prefix(pods: &[Arc<Pod>]) -> Prefix {
     let Some((first, rest)) = pods.split_first() else { return Prefix::OfName(0) };
     let PodKey { namespace, name } = &first.key;
-    let of = |text: &Str, most: usize, other: &Str| {
+    let alike = |text: &Str, most: usize, other: &Str| {
         let pairs = text.bytes().take(most).zip(other.bytes());
         pairs.take_while(|(a, b)| a == b).count()
     };
     if rest.iter().all(|pod| pod.key.namespace == *namespace) {
-        Prefix::OfName(rest.iter().fold(name.len(), |most, pod| of(name, most, &pod.key.name)))
+        Prefix::OfName(rest.iter().fold(name.len(), |most, pod| alike(name, most, &pod.key.name)))
     } else {
-        Prefix::OfNamespace(rest.iter().fold(namespace.len(), |most, pod| of(namespace, most, &pod.key.namespace)))
+        Prefix::OfNamespace(rest.iter().fold(namespace.len(), |most, pod| alike(namespace, most, &pod.key.namespace)))
     }
 }
 

@@ -245,9 +245,14 @@ impl ChangeLog {
         self.version
     }
 
+    /// The version up to which changes are not kept any more.
+    fn dropped_until(&self) -> u64 {
+        self.version - self.entries.len() as u64
+    }
+
     /// The changes after version `cursor`, with their versions, oldest first.
     pub fn since(&self, cursor: u64) -> Result<impl Iterator<Item = (u64, &Change)>, LogGap> {
-        let oldest = self.version - self.entries.len() as u64;
+        let oldest = self.dropped_until();
         if cursor < oldest {
             return Err(LogGap);
         }
@@ -258,8 +263,7 @@ impl ChangeLog {
     /// The version up to which the changes after version `cursor` are about no pods that wait or waited for schedulers which are `served`.
     /// It may be up to 127 lower than it could. O(changes ÷ 128).
     pub fn without(&self, cursor: u64, served: impl FnMut(&Str) -> bool) -> u64 {
-        let oldest = self.version - self.entries.len() as u64;
-        if cursor < oldest { cursor } else { self.schedulers.without(cursor, self.version, served) }
+        if cursor < self.dropped_until() { cursor } else { self.schedulers.without(cursor, self.version, served) }
     }
 
     /// The version from which on the newer half of the kept changes goes; 0 as long as all are kept.

@@ -120,18 +120,10 @@ impl Overlay {
 
     /// This without the pods, for filters that look at nothing but amounts and ports.
     pub(crate) fn amounts_alone(&self) -> Self {
-        let Self { pods, cpu, memory, storage, scalars, ports, freed_ports, changes, .. } = self;
-        Self {
-            pods: *pods,
-            cpu: *cpu,
-            memory: *memory,
-            storage: *storage,
-            scalars: scalars.clone(),
-            ports: ports.clone(),
-            freed_ports: freed_ports.clone(),
-            changes: *changes,
-            ..Self::NONE
-        }
+        let mut alone = self.clone();
+        alone.added.clear();
+        alone.removed.clear();
+        alone
     }
 
     /// Whether filters that look at nothing but amounts and ports say the same under both.

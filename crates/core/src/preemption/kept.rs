@@ -26,7 +26,7 @@ const KINDS: usize = 2;
 /// At the start of each hold it is read what so many budgets have left; where results depend on more, nothing is kept.
 const MOST_BUDGETS: usize = 1_024;
 
-/// To look whether a result is still good takes a tenth of what judging a row does.
+/// So many looks whether a result is still good count as much as judging one row.
 const NODES_PER_WORK: usize = 8;
 
 /// How many budgets may count pods of one node: the result is not kept where there are more.

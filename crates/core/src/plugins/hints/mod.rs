@@ -158,7 +158,7 @@ impl Hints {
 
     /// Notes that anything may have changed up to `version`.
     pub(crate) fn note_gap(&mut self, version: u64) {
-        self.settle();
+        self.noted.clear();
         self.newest.fill(version);
         self.newest_other.fill(version);
         self.by.fill(QueueEvent::ForceActivate);

@@ -20,19 +20,19 @@ pub struct DryRuns {
 /// Good as long as the node's row, its pods and all nominations are as they were.
 #[derive(Debug)]
 struct Found {
-    of: Versions,
+    of: OfNode,
     result: Result<Judged, Status>,
 }
 
 /// What a look at a node depends on, budgets aside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Versions {
+struct OfNode {
     row: u64,
     pods: u32,
     nominations: u64,
 }
 
-impl Versions {
+impl OfNode {
     fn now(ledger: &Ledger, node: NodeId) -> Self {
         Self {
             row: ledger.nodes().version[node.index()],
@@ -56,7 +56,7 @@ pub(super) struct Judged {
 #[derive(Debug)]
 struct Begun {
     node: NodeId,
-    of: Versions,
+    of: OfNode,
     /// In the order in which they are put back.
     lower: Vec<Arc<PlacedPod>>,
     /// Whether the first of them are victims.
@@ -65,17 +65,17 @@ struct Begun {
 
 impl DryRuns {
     pub(super) fn keep(&mut self, ledger: &Ledger, node: NodeId, result: Result<Judged, Status>) {
-        self.found.insert(node, Found { of: Versions::now(ledger, node), result });
+        self.found.insert(node, Found { of: OfNode::now(ledger, node), result });
     }
 
     pub(super) fn take(&mut self, ledger: &Ledger, node: NodeId) -> Option<Result<Judged, Status>> {
         let found = self.found.remove(&node)?;
-        (found.of == Versions::now(ledger, node)).then_some(found.result)
+        (found.of == OfNode::now(ledger, node)).then_some(found.result)
     }
 
     /// A node was given up half way: of the pods `lower`, the first are `victims` or not.
     pub(super) fn begin(&mut self, ledger: &Ledger, node: NodeId, lower: Vec<Arc<PlacedPod>>, victims: Vec<bool>) {
-        self.begun = Some(Begun { node, of: Versions::now(ledger, node), lower, victims });
+        self.begun = Some(Begun { node, of: OfNode::now(ledger, node), lower, victims });
     }
 
     /// What was judged of the pods `lower` of a node that was given up half way.
@@ -87,7 +87,7 @@ impl DryRuns {
     ) -> Option<Vec<bool>> {
         let begun = self.begun.take_if(|begun| begun.node == node)?;
         let same =
-            begun.of == Versions::now(ledger, node) && begun.lower.iter().map(Arc::as_ptr).eq(lower.map(Arc::as_ptr));
+            begun.of == OfNode::now(ledger, node) && begun.lower.iter().map(Arc::as_ptr).eq(lower.map(Arc::as_ptr));
         same.then_some(begun.victims)
     }
 }

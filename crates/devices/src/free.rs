@@ -1,17 +1,21 @@
 //! What is free of a node's own devices, and what of it a request could use.
 
+use crate::bits::{Bits, bits_of};
 use crate::model::{AllocationResult, DeviceResult, named};
 use crate::node_devices::{Amounts, NodeDevices, OwnDevice, UnitSource, Wish};
 use crate::pool::Pool;
 use crate::state::AllocatedState;
 use berth_quantity::Quantity;
 
-/// What is free of the devices of a [`NodeDevices`]. Devices that a node shares with others are not in it.
+/// What is free of the devices of a [`NodeDevices`]. Devices that a node shares with others are not in it. A copy of one whose devices are
+/// all whole, and at most 64, allocates nothing.
 #[derive(Debug, Clone)]
 pub struct Free {
-    /// By device.
-    devices: Vec<DeviceState>,
-    /// By pool and counter, what is left.
+    /// The devices that somebody has alone.
+    dedicated: Bits,
+    /// By device; empty where nobody has a share of any.
+    shares: Vec<Shares>,
+    /// By pool and counter, what is left; empty where no pool has any.
     counters: Vec<Vec<Quantity>>,
 }
 
@@ -28,15 +32,6 @@ impl WholeDevices {
         }
         Some(Self(all))
     }
-
-    fn numbers(self) -> impl Iterator<Item = usize> {
-        let mut left = self.0;
-        std::iter::from_fn(move || {
-            let number = left.trailing_zeros();
-            left &= left.checked_sub(1)?;
-            Some(number as usize)
-        })
-    }
 }
 
 /// What a request could have.
@@ -47,34 +42,48 @@ pub struct Usable {
     pub some_are_shared: bool,
 }
 
+/// What others have of one device.
 #[derive(Debug, Clone, Default)]
-struct DeviceState {
-    /// Somebody has it alone.
-    is_dedicated: bool,
+struct Shares {
     /// Somebody has a share: then its counters are paid for.
     is_shared: bool,
     /// What shares consume, by capacity; empty where they consume nothing.
     consumed: Amounts,
 }
 
+static NO_SHARES: Shares = Shares { is_shared: false, consumed: Amounts::new_const() };
+
 impl Free {
     /// O(devices), and O(devices of the pools) where they take from counters.
     pub fn new(node: &NodeDevices, allocated: &AllocatedState) -> Self {
-        let state = |own: &OwnDevice| {
-            let pool = node.pools.get(own.pool);
-            let device = own.device();
-            let Some(in_use) = allocated.pool(&pool.id).and_then(|pool| pool.device(&device.name)) else {
-                return DeviceState::default();
-            };
-            let consumed = if in_use.has_sums() {
-                device.capacity.iter().map(|(name, _)| in_use.consumed(name)).collect()
-            } else {
-                Amounts::new()
-            };
-            DeviceState { is_dedicated: in_use.is_dedicated(), is_shared: in_use.has_sums(), consumed }
-        };
+        let mut free = Self { dedicated: Bits::of(node.devices.len()), shares: Vec::new(), counters: Vec::new() };
+        for (index, own) in node.devices.iter().enumerate() {
+            let (pool, device) = (node.pools.get(own.pool), own.device());
+            let Some(in_use) = allocated.pool(&pool.id).and_then(|pool| pool.device(&device.name)) else { continue };
+            if in_use.is_dedicated() {
+                free.dedicated.insert(index);
+            }
+            if in_use.has_sums() {
+                let consumed = device.capacity.iter().map(|(name, _)| in_use.consumed(name)).collect();
+                *free.shares_of(node, index) = Shares { is_shared: true, consumed };
+            }
+        }
         let left = |pool: &Pool| pool.counters().left(pool, allocated.pool(&pool.id));
-        Self { devices: node.devices.iter().map(state).collect(), counters: node.pools.iter().map(left).collect() }
+        if node.pools.iter().any(|pool| !pool.counters().is_empty()) {
+            free.counters = node.pools.iter().map(left).collect();
+        }
+        free
+    }
+
+    fn shares_of(&mut self, node: &NodeDevices, index: usize) -> &mut Shares {
+        if self.shares.is_empty() {
+            self.shares.resize_with(node.devices.len(), Shares::default);
+        }
+        &mut self.shares[index]
+    }
+
+    fn shares(&self, index: usize) -> &Shares {
+        self.shares.get(index).unwrap_or(&NO_SHARES)
     }
 
     /// Takes what a pod gets.
@@ -90,24 +99,26 @@ impl Free {
 
     /// Takes the devices of these numbers, nobody else's from now on.
     pub fn take_all_of(&mut self, node: &NodeDevices, devices: WholeDevices) {
-        devices.numbers().for_each(|index| self.take_whole(node, index));
+        let plain = devices.0 & node.plain.word(0);
+        self.dedicated.insert_word(0, plain);
+        bits_of(devices.0 & !plain).for_each(|index| self.take_whole(node, index));
     }
 
     fn take_whole(&mut self, node: &NodeDevices, index: usize) {
-        let state = &mut self.devices[index];
-        state.is_dedicated = true;
-        if !state.is_shared {
+        self.dedicated.insert(index);
+        if !self.shares(index).is_shared {
             self.pay(node, index);
         }
     }
 
     fn take_share(&mut self, node: &NodeDevices, index: usize, result: &DeviceResult) {
-        let (state, capacity) = (&mut self.devices[index], &node.devices[index].device().capacity);
-        state.consumed.resize(capacity.len(), Quantity::ZERO);
-        for (consumed, (name, _)) in state.consumed.iter_mut().zip(capacity) {
+        let capacity = &node.devices[index].device().capacity;
+        let shares = self.shares_of(node, index);
+        shares.consumed.resize(capacity.len(), Quantity::ZERO);
+        for (consumed, (name, _)) in shares.consumed.iter_mut().zip(capacity) {
             *consumed += named(&result.consumed_capacity, name).copied().unwrap_or_default();
         }
-        if !std::mem::replace(&mut state.is_shared, true) {
+        if !std::mem::replace(&mut shares.is_shared, true) {
             self.pay(node, index);
         }
     }
@@ -115,57 +126,71 @@ impl Free {
     /// From the counters.
     fn pay(&mut self, node: &NodeDevices, index: usize) {
         let own = &node.devices[index];
-        let left = &mut self.counters[own.pool as usize];
         for (counter, amount) in node.pools.get(own.pool).counters().parts(own.in_pool) {
-            left[*counter as usize] = left[*counter as usize] - *amount;
+            let left = &mut self.counters[own.pool as usize][*counter as usize];
+            *left = *left - *amount;
         }
     }
 
     /// How much of each unit is free, 0 to 1: of what shares and counters have several amounts, the least.
     pub fn units(&self, node: &NodeDevices) -> impl Iterator<Item = f64> {
-        node.units().iter().map(|unit| match unit.source {
-            UnitSource::Device(index) => self.of_device(node, index as usize),
-            UnitSource::CounterSet { pool, set } => {
-                let totals = node.pools.get(pool).counters().totals_of(set);
-                let left = &self.counters[pool as usize];
-                least(totals.map(|(counter, total)| (left[counter as usize], total)))
+        (0..node.units().len()).map(|number| {
+            if self.shares.is_empty() && node.plain.has(number) {
+                return if self.dedicated.has(number) { 0.0 } else { 1.0 };
+            }
+            match node.units()[number].source {
+                UnitSource::Device(index) => self.of_device(node, index as usize),
+                UnitSource::CounterSet { pool, set } => {
+                    let totals = node.pools.get(pool).counters().totals_of(set);
+                    let left = &self.counters[pool as usize];
+                    least(totals.map(|(counter, total)| (left[counter as usize], total)))
+                }
             }
         })
     }
 
     fn of_device(&self, node: &NodeDevices, index: usize) -> f64 {
-        let state = &self.devices[index];
-        if state.is_dedicated {
+        if self.dedicated.has(index) {
             return 0.0;
         }
-        let capacity = &node.devices[index].device().capacity;
-        least(capacity.iter().zip(&state.consumed).map(|((_, value), consumed)| (*value - *consumed, *value)))
+        let (capacity, consumed) = (&node.devices[index].device().capacity, &self.shares(index).consumed);
+        least(capacity.iter().zip(consumed).map(|((_, value), consumed)| (*value - *consumed, *value)))
     }
 
-    /// How many devices the request could have now, each looked at for itself. Calls `on_unit` with what they are, or are cut from, some
-    /// several times.
-    pub fn usable(&self, node: &NodeDevices, wish: &Wish, mut on_unit: impl FnMut(u32)) -> Usable {
+    /// How many devices the request could have now, each looked at for itself. Inserts what they are, or are cut from, into `units`.
+    pub fn usable(&self, node: &NodeDevices, wish: &Wish, units: &mut Bits) -> Usable {
         let mut usable = Usable::default();
-        for ((own, state), takes) in node.devices.iter().zip(&self.devices).zip(wish.takes()) {
-            let Some(takes) = takes else { continue };
-            if !state.is_dedicated && state.has_room_for(own, takes) && self.pays_for(node, own, state) {
-                usable.number += 1;
-                usable.some_are_shared |= own.device().allow_multiple_allocations;
-                own.units.iter().copied().for_each(&mut on_unit);
+        for (at, wanted) in wish.wanted.words() {
+            let mut left = wanted & !self.dedicated.word(at);
+            if self.shares.is_empty() {
+                let plain = left & node.plain.word(at);
+                units.insert_word(at, plain);
+                usable.number += plain.count_ones() as usize;
+                left &= !plain;
+            }
+            for index in bits_of(left).map(|bit| at * 64 + bit) {
+                let (own, shares) = (&node.devices[index], self.shares(index));
+                if shares.have_room_for(own, wish.takes_of(index)) && self.pays_for(node, own, shares) {
+                    usable.number += 1;
+                    usable.some_are_shared |= own.device().allow_multiple_allocations;
+                    own.units.iter().for_each(|unit| units.insert(*unit as usize));
+                }
             }
         }
         usable
     }
 
-    fn pays_for(&self, node: &NodeDevices, own: &OwnDevice, state: &DeviceState) -> bool {
-        let left = &self.counters[own.pool as usize];
+    fn pays_for(&self, node: &NodeDevices, own: &OwnDevice, shares: &Shares) -> bool {
         let parts = node.pools.get(own.pool).counters().parts(own.in_pool);
-        state.is_shared || parts.iter().all(|(counter, amount)| *amount <= left[*counter as usize])
+        let is_left =
+            |(counter, amount): &(u32, Quantity)| *amount <= self.counters[own.pool as usize][*counter as usize];
+        shares.is_shared || parts.iter().all(is_left)
     }
 }
 
-impl DeviceState {
-    fn has_room_for(&self, own: &OwnDevice, takes: &[Quantity]) -> bool {
+impl Shares {
+    /// Whether so much of each capacity is left beside them.
+    fn have_room_for(&self, own: &OwnDevice, takes: &[Quantity]) -> bool {
         let capacity = own.device().capacity.iter();
         capacity.zip(takes).zip(&self.consumed).all(|(((_, value), takes), consumed)| *consumed + *takes <= *value)
     }
@@ -246,10 +271,10 @@ mod tests {
         RequestDetails { capacity: amount(text), ..RequestDetails::default() }
     }
 
-    fn usable(free: &Free, node: &NodeDevices, wish: &Wish) -> (usize, Vec<u32>) {
-        let mut units = Vec::new();
-        let number = free.usable(node, wish, |unit| units.push(unit)).number;
-        (number, units)
+    fn usable(free: &Free, node: &NodeDevices, wish: &Wish) -> (usize, Vec<usize>) {
+        let mut units = Bits::default();
+        let number = free.usable(node, wish, &mut units).number;
+        (number, units.iter().collect())
     }
 
     #[test]
@@ -313,7 +338,7 @@ mod tests {
         assert_eq!(usable(&free, &node, &any).0, 4);
         free.take(&node, &whole("half"));
         assert_eq!(free.units(&node).collect::<Vec<_>>(), [0.5]);
-        assert_eq!(usable(&free, &node, &any), (2, vec![0, 0]));
+        assert_eq!(usable(&free, &node, &any), (2, vec![0]));
         let mut state = AllocatedState::default();
         state.allocate(&whole("half"));
         state.allocate(&whole("part"));

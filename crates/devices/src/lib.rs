@@ -18,6 +18,7 @@
 //!  survey         what keeps a request from each device, for people
 //!  totals         for scores: how many devices of a class a node has
 //!  node_devices, free   for scores: what is free of a node's own devices, and what requests could use of it
+//!  bits           sets of the devices of one node
 //! ```
 //!
 //! It chooses what kube-scheduler 1.36 with default gates chooses (its "incubating" allocator): the same devices, and the same errors at the
@@ -30,6 +31,7 @@ pub mod node_selector;
 pub mod state;
 
 mod allocator;
+mod bits;
 mod candidates;
 mod capacity;
 mod config;
@@ -60,6 +62,7 @@ mod incremental_tests;
 mod testing;
 
 pub use allocator::Allocator;
+pub use bits::Bits;
 pub use free::{Free, Usable, WholeDevices};
 pub use node_devices::{NodeDevices, Selected, Wish};
 pub use outcome::Outcome;

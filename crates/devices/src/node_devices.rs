@@ -1,6 +1,7 @@
 //! The devices of slices for one node alone, and which of them a request selects: for scores, which ask this often. What is free of them is
 //! in [`Free`](crate::free::Free).
 
+use crate::bits::Bits;
 use crate::candidates::EVALUATION;
 use crate::model::{AllocationResult, Device, DeviceClass, DeviceResult, RequestDetails, ResourceSlice, Str};
 use crate::node_selector::Node;
@@ -18,6 +19,8 @@ pub struct NodeDevices {
     pub(crate) pools: Pools,
     pub(crate) devices: Vec<OwnDevice>,
     units: Vec<Unit>,
+    /// The devices that are given as a whole and cut from nothing, and whose units have their numbers.
+    pub(crate) plain: Bits,
     /// Devices, and parts that they take from counters.
     size: usize,
 }
@@ -59,7 +62,8 @@ impl OwnDevice {
 impl NodeDevices {
     /// Of the pools that [`Pools::of_node_alone`] gives. O(devices of the pools).
     pub fn new(node: &Node<'_>, pools: Pools) -> Self {
-        let mut all = Self { pools: Pools::default(), devices: Vec::new(), units: Vec::new(), size: 0 };
+        let mut all =
+            Self { pools: Pools::default(), devices: Vec::new(), units: Vec::new(), plain: Bits::default(), size: 0 };
         let mut sets: FxHashMap<(u32, u32), u32> = FxHashMap::default();
         for (index, pool) in pools.iter().enumerate() {
             let mut in_pool = 0;
@@ -70,7 +74,13 @@ impl NodeDevices {
                         all.size += 1 + pool.counters().parts(in_pool).len();
                         let units = all.units_of(&slice.id.driver, at, pool.counters().sets_of(in_pool), &mut sets);
                         let (slice, in_slice) = (slice.clone(), in_slice as u32);
-                        all.devices.push(OwnDevice { pool: at.0, in_pool, slice, in_slice, units });
+                        let own = OwnDevice { pool: at.0, in_pool, slice, in_slice, units };
+                        let number = all.devices.len();
+                        let is_whole = !own.device().allow_multiple_allocations;
+                        if is_whole && pool.counters().parts(in_pool).is_empty() && own.units[..] == [number as u32] {
+                            all.plain.insert(number);
+                        }
+                        all.devices.push(own);
                     }
                     in_pool += 1;
                 }
@@ -170,12 +180,15 @@ impl NodeDevices {
             selected.answers.push(is_selected);
             selected.agreed = 0;
         }
-        let mut wish = Wish { takes: Vec::with_capacity(self.devices.len()), amounts: Vec::new() };
-        for (own, selected) in self.devices.iter().zip(&selected.answers) {
+        let count = self.devices.len();
+        let mut wish = Wish { wanted: Bits::of(count), takes: vec![0; count], amounts: Vec::new() };
+        for (number, (own, selected)) in self.devices.iter().zip(&selected.answers).enumerate() {
             let device = own.device();
             let is_able = *selected && !taints::prevent_allocation(device, &request.tolerations);
             let amounts = if is_able { capacity::needs(device, &request.capacity) } else { None };
-            wish.push(amounts);
+            if let Some(amounts) = amounts {
+                wish.want(number, amounts);
+            }
         }
         Some(wish)
     }
@@ -195,10 +208,11 @@ pub struct Selected {
     agreed: usize,
 }
 
-/// By device of a node, how much a request takes of each capacity, if it can have it while all of it is free.
+/// The devices of a node that a request can have while all of them is free, and how much it takes of each capacity.
 #[derive(Debug)]
 pub struct Wish {
-    /// Places in `amounts`, counted from 1; 0 for devices that it cannot have.
+    pub(crate) wanted: Bits,
+    /// By device, places in `amounts`; of those that are not wanted it says nothing.
     takes: Vec<u16>,
     /// Different ones: most devices of a node are alike.
     amounts: Vec<Amounts>,
@@ -208,24 +222,24 @@ pub struct Wish {
 pub(crate) type Amounts = SmallVec<[Quantity; 1]>;
 
 impl Wish {
-    fn push(&mut self, amounts: Option<Amounts>) {
-        let place = amounts.and_then(|amounts| {
-            let place = self.amounts.iter().position(|known| *known == amounts).unwrap_or_else(|| {
-                self.amounts.push(amounts);
-                self.amounts.len() - 1
-            });
-            u16::try_from(place + 1).ok()
+    fn want(&mut self, device: usize, amounts: Amounts) {
+        let place = self.amounts.iter().position(|known| *known == amounts).unwrap_or_else(|| {
+            self.amounts.push(amounts);
+            self.amounts.len() - 1
         });
-        self.takes.push(place.unwrap_or(0));
+        if let Ok(place) = u16::try_from(place) {
+            self.takes[device] = place;
+            self.wanted.insert(device);
+        }
     }
 
-    /// By device.
-    pub(crate) fn takes(&self) -> impl Iterator<Item = Option<&Amounts>> {
-        self.takes.iter().map(|place| self.amounts.get(usize::from(*place).checked_sub(1)?))
+    /// What it takes of a device that is wanted.
+    pub(crate) fn takes_of(&self, device: usize) -> &Amounts {
+        &self.amounts[usize::from(self.takes[device])]
     }
 
     /// How many devices of the node the request could have if they were free.
     pub fn number(&self) -> usize {
-        self.takes().flatten().count()
+        self.wanted.count()
     }
 }

@@ -51,10 +51,22 @@ pub(super) struct Search {
     pub(super) steps: u64,
 }
 
+/// What was found on one row. Each attempt reads some thousands of them, so that what few have is elsewhere.
 #[derive(Debug)]
 struct Row {
-    of: Asked,
-    found: Found,
+    /// As in [`Asked`].
+    version: u64,
+    extended: u64,
+    verdict: Verdict,
+    raw_score: i64,
+    rest: Option<Box<Rest>>,
+}
+
+/// What few rows have, as in [`Found`].
+#[derive(Debug, Default)]
+struct Rest {
+    unavailable: u128,
+    failure: Option<Str>,
     /// Where it took long, the devices that were found.
     solution: Option<Box<Progress>>,
 }
@@ -201,39 +213,59 @@ impl Kept {
         claims.iter().filter(|claim| claim.got.is_none()).map(|claim| claim.spec.clone()).collect()
     }
 
-    /// What was found on the row, unless its devices have changed since.
-    pub(super) fn found(&self, asked: Asked) -> Option<&Found> {
-        Some(&self.row(asked)?.found)
+    /// Whether it is known what the row gives: see [`Self::found`].
+    #[inline]
+    pub(super) fn knows(&self, asked: Asked) -> bool {
+        self.row(asked).is_some()
+    }
+
+    /// The verdict of the row, unless its devices have changed since. `note` is called with the claims that are unavailable there, and with
+    /// what ends the attempt, if there is any of it.
+    #[inline]
+    pub(super) fn found(&self, asked: Asked, note: impl FnOnce(u128, Option<&Str>)) -> Option<Verdict> {
+        let row = self.row(asked)?;
+        if let Some(rest) = &row.rest {
+            note(rest.unavailable, rest.failure.as_ref());
+        }
+        Some(row.verdict)
     }
 
     /// The devices that were found on the row, if it took long to find them.
     pub(super) fn take_solution(&mut self, asked: Asked) -> Option<Box<Progress>> {
         self.row(asked)?;
-        self.questions.first_mut()?.rows[asked.node.index()].as_mut()?.solution.take()
+        self.rest_mut(asked.node)?.solution.take()
     }
 
     /// Gives back what [`Self::take_solution`] took.
     pub(super) fn keep_solution(&mut self, asked: Asked, solution: Box<Progress>) {
-        if let Some(Some(row)) = self.questions.first_mut().and_then(|known| known.rows.get_mut(asked.node.index())) {
-            row.solution = Some(solution);
+        if let Some(rest) = self.rest_mut(asked.node) {
+            rest.solution = Some(solution);
         }
     }
 
+    fn rest_mut(&mut self, node: NodeId) -> Option<&mut Rest> {
+        self.questions.first_mut()?.rows.get_mut(node.index())?.as_mut()?.rest.as_deref_mut()
+    }
+
+    #[inline]
     fn row(&self, asked: Asked) -> Option<&Row> {
-        self.questions.first()?.row(asked.node).filter(|row| row.of == asked)
+        let Asked { node, version, extended } = asked;
+        self.questions.first()?.row(node).filter(|row| (row.version, row.extended) == (version, extended))
     }
 
-    pub(super) fn keep(&mut self, asked: Asked, found: Found, solution: Option<Box<Progress>>) {
-        if let Some(known) = self.questions.first_mut() {
-            known.has_failed |= found.failure.is_some();
-            known.has_scores |= found.raw_score != 0;
-            let index = asked.node.index();
-            if known.rows.len() <= index {
-                known.rows.resize_with(index + 1, || None);
-            }
-            known.count_solution(solution.is_some());
-            known.rows[index] = Some(Row { of: asked, found, solution });
+    pub(super) fn keep(&mut self, asked: Asked, found: &Found, solution: Option<Box<Progress>>) {
+        let Some(known) = self.questions.first_mut() else { return };
+        let Asked { node, version, extended } = asked;
+        let Found { verdict, unavailable, raw_score, ref failure } = *found;
+        known.has_failed |= failure.is_some();
+        known.has_scores |= raw_score != 0;
+        if known.rows.len() <= node.index() {
+            known.rows.resize_with(node.index() + 1, || None);
         }
+        known.count_solution(solution.is_some());
+        let has_rest = unavailable != 0 || failure.is_some() || solution.is_some();
+        let rest = has_rest.then(|| Box::new(Rest { unavailable, failure: failure.clone(), solution }));
+        known.rows[node.index()] = Some(Row { version, extended, verdict, raw_score, rest });
     }
 
     /// The search on the row, as far as it has come; only the steps that it took, where the row's devices are others by now.
@@ -256,12 +288,13 @@ impl Kept {
         let Some(known) = self.questions.first().filter(|known| self.is_asked && known.has_scores) else {
             return false;
         };
-        out.extend(nodes.iter().map(|node| known.row(*node).map_or(0, |row| row.found.raw_score)));
+        out.extend(nodes.iter().map(|node| known.row(*node).map_or(0, |row| row.raw_score)));
         out.iter().any(|raw| *raw != 0)
     }
 }
 
 impl Known {
+    #[inline]
     fn row(&self, node: NodeId) -> Option<&Row> {
         self.rows.get(node.index())?.as_ref()
     }
@@ -270,7 +303,7 @@ impl Known {
     fn count_solution(&mut self, there_is_one: bool) {
         if there_is_one && self.solutions >= DEVICE_SOLUTIONS_KEPT {
             self.solutions = 0;
-            self.rows.iter_mut().flatten().for_each(|row| row.solution = None);
+            self.rows.iter_mut().flatten().filter_map(|row| row.rest.as_mut()).for_each(|rest| rest.solution = None);
         }
         self.solutions += usize::from(there_is_one);
     }
@@ -282,7 +315,7 @@ impl Known {
         self.pod = pod.uid.clone();
         if std::mem::take(&mut self.has_failed) {
             for row in &mut self.rows {
-                *row = row.take().filter(|row| row.found.failure.is_none());
+                *row = row.take().filter(|row| row.rest.as_ref().is_none_or(|rest| rest.failure.is_none()));
             }
         }
     }

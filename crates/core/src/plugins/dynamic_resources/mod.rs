@@ -103,13 +103,24 @@ impl<'t> State<'t> {
 
     /// Whether the claims let the pod onto the node. What ends the attempt is noted.
     pub(crate) fn filter(&self, cx: PluginContext<'_>, node: NodeId) -> Verdict {
-        let found = self.found(cx, node);
-        self.unavailable.set(self.unavailable.get() | found.unavailable);
-        if let Some(text) = found.failure {
+        let asked = match self.wants(cx, node) {
+            Wants::Of(wants) => Asked::now(cx.ledger, node, wants),
+            Wants::Refused(cause) => return Verdict::unresolvable(cause),
+        };
+        let known = self.kept.borrow().found(asked, |unavailable, failure| self.note(unavailable, failure));
+        known.unwrap_or_else(|| {
+            let found = self.look(cx, asked, &mut { DEVICE_STEPS }).unwrap_or_else(|| timed_out(cx, node));
+            self.note(found.unavailable, found.failure.as_ref());
+            found.verdict
+        })
+    }
+
+    fn note(&self, unavailable: u128, failure: Option<&Str>) {
+        self.unavailable.set(self.unavailable.get() | unavailable);
+        if let Some(text) = failure {
             let _ =
                 self.failure.set(format!("running {:?} filter plugin: {text}", Plugin::DynamicResources.name()).into());
         }
-        found.verdict
     }
 
     /// What devices are to provide of the pod's extended resources.
@@ -121,23 +132,12 @@ impl<'t> State<'t> {
     pub(crate) fn judge(&self, cx: PluginContext<'_>, node: NodeId, work: &mut Work) -> Result<(), Stop> {
         let Wants::Of(wants) = self.wants(cx, node) else { return Ok(()) };
         let asked = Asked::now(cx.ledger, node, wants);
-        if self.kept.borrow().found(asked).is_some() {
+        if self.kept.borrow().knows(asked) {
             return Ok(());
         }
         work.take(1)?;
         let (found, _) = work.search_devices(|steps| self.look(cx, asked, steps));
         found.map(drop).ok_or(Stop::Unfinished)
-    }
-
-    fn found(&self, cx: PluginContext<'_>, node: NodeId) -> Found {
-        let asked = match self.wants(cx, node) {
-            Wants::Of(wants) => Asked::now(cx.ledger, node, wants),
-            Wants::Refused(cause) => return Found::refused(cause),
-        };
-        if let Some(found) = self.kept.borrow().found(asked) {
-            return found.clone();
-        }
-        self.look(cx, asked, &mut { DEVICE_STEPS }).unwrap_or_else(|| timed_out(cx, node))
     }
 
     /// Looks at the node and keeps what is found; `None` where that is unknown after so many steps.
@@ -158,7 +158,7 @@ impl<'t> State<'t> {
             };
             (found, solution)
         };
-        self.kept.borrow_mut().keep(asked, found.clone(), solution);
+        self.kept.borrow_mut().keep(asked, &found, solution);
         Some(found)
     }
 

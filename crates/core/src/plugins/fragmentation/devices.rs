@@ -7,7 +7,7 @@ use crate::plugins::context::{Stop, Work};
 use crate::plugins::dynamic_resources::LabelsOf;
 use berth_devices::model::{AllocationMode, DeviceClass, Request, RequestDetails, ResourceClaim as ClaimSpec};
 use berth_devices::node_selector::Node;
-use berth_devices::{Free, NodeDevices, Pools, Select, Selected, Wish};
+use berth_devices::{Bits, Free, NodeDevices, Pools, Select, Selected, Wish};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -236,7 +236,7 @@ impl Devices {
         &self,
         on_row: Option<&(&Row, Free)>,
         (place, count): (usize, Count),
-        usable: &mut [bool],
+        usable: &mut Bits,
     ) -> bool {
         let on_row = on_row.and_then(|(row, free)| Some((row, free, row.wishes.get(place)?)));
         let Some((row, free, wish)) = on_row else { return self.are_some_shared };
@@ -244,7 +244,7 @@ impl Devices {
         if selected == 0 {
             return self.are_some_shared;
         }
-        let found = free.usable(&row.own, wish, |unit| usable[unit as usize] = true);
+        let found = free.usable(&row.own, wish, usable);
         match self.wanted[place].request.allocation_mode {
             AllocationMode::All => found.number == selected,
             _ => found.number as i64 >= if found.some_are_shared { count.largest } else { count.together },

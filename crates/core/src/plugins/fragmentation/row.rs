@@ -8,7 +8,7 @@ use crate::model::Str;
 use crate::plugins::context::{PluginContext, Work};
 use crate::plugins::dynamic_resources::{NoShares, allocate, request_of};
 use berth_devices::model::{AllocationResult, DeviceRequest, ResourceClaim as ClaimSpec};
-use berth_devices::{Free, Outcome, Progress, Select, WholeDevices};
+use berth_devices::{Bits, Free, Outcome, Progress, Select, WholeDevices};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -170,19 +170,18 @@ impl Judge<'_> {
             units.extend(free.units(&row.own).zip(&row.weights).map(|(free, weight)| free * weight));
             all += units.iter().sum::<f64>();
         }
-        let mut usable: SmallVec<[bool; 8]> = SmallVec::new();
+        let mut usable = Bits::of(units.len());
         let mut of_kind = |kind: &Kind| {
             usable.clear();
-            usable.resize(units.len(), false);
             let Some(amounts) = self.can_use(left, kind, &mut usable) else { return kind.share * all };
-            let devices: f64 = units.iter().zip(&usable).filter(|(_, usable)| **usable).map(|(unit, _)| unit).sum();
+            let devices: f64 = usable.iter().map(|unit| units[unit]).sum();
             kind.share * (all - amounts.into_iter().map(counts).sum::<f64>() - devices)
         };
         self.kinds.iter().map(&mut of_kind).sum()
     }
 
     /// The places of the resources that pods of the kind can use there, and in `usable` the units; `None` where none fits.
-    fn can_use(&self, left: &Left<'_>, kind: &Kind, usable: &mut [bool]) -> Option<SmallVec<[usize; 2]>> {
+    fn can_use(&self, left: &Left<'_>, kind: &Kind, usable: &mut Bits) -> Option<SmallVec<[usize; 2]>> {
         if left.pods <= 0 || left.cpu < kind.cpu || left.memory < kind.memory {
             return None;
         }

@@ -2,6 +2,7 @@
 
 use crate::manifests::{self, PodSpec};
 use crate::report::{Row, Times, line};
+use crate::waiting::Waiting;
 use crate::workloads::NO_ZONE;
 use crate::{Prepared, RESOURCE, decode};
 use berth_core::cycle::{Decision, Scheduler};
@@ -25,6 +26,7 @@ pub(crate) const ROWS: &[Row] = &[
     },
     Row { name: "devices: a selector over 10,000, the first time and again", long: false, run: select },
     Row { name: "devices: 16 with constraints, 5,000 nodes of 32", long: false, run: |name| decide(name, &SIXTEEN) },
+    Row { name: "devices: 100,000 pods wait for one, a claim of others comes", long: false, run: claims_come },
 ];
 
 pub(crate) struct Workload {
@@ -53,6 +55,8 @@ const CLAIMS: Workload = Workload { nodes: 500, devices: 10, allocated: 2_500, p
 /// Half of the devices are asked for.
 pub(crate) const SEVERAL: Workload =
     Workload { nodes: 5_000, devices: 8, allocated: 0, pods: 8_000, asks: Asks::Several };
+/// There are no devices.
+const NONE: Workload = Workload { nodes: 500, devices: 0, allocated: 0, pods: 100_000, asks: Asks::Claim };
 const EXTENDED: Workload = Workload { nodes: 5_000, devices: 2, allocated: 0, pods: 10_000, asks: Asks::Extended };
 const SIXTEEN: Workload = Workload { nodes: 5_000, devices: 32, allocated: 0, pods: 1_000, asks: Asks::Sixteen };
 
@@ -302,4 +306,13 @@ fn select(name: &str) {
     }
     let [first, again] = [first, again].map(|times| Times::of(times).text());
     line(name, &format!("one decision {first}; the same pod again {again}"));
+}
+
+/// What a claim takes that none of the pods names which wait for devices.
+fn claims_come(name: &str) {
+    let (mut waiting, first) = Waiting::of(&NONE.prepared());
+    let claim = |i: usize| decode([NONE.claim(&format!("others-{i}"), i)].into_iter()).others;
+    let mut after = |i: usize| waiting.after(|ledger| claim(i).into_iter().for_each(|claim| claim.apply(ledger)));
+    let times = (0..20).map(&mut after);
+    line(name, &format!("the first pass over all {first:.1?}; {}", Times::of(times.collect()).text()));
 }

@@ -1,6 +1,6 @@
 use super::{
-    ExtendedRequests, LabelSelector, Labels, NodeSelector, PodResourceClaims, PodVolumes, PreferredTerm, Requests, Str,
-    Toleration, steps,
+    ClaimKey, ExtendedRequests, LabelSelector, Labels, NodeSelector, PodResourceClaims, PodVolumes, PreferredTerm,
+    Requests, Str, Toleration, steps,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -255,5 +255,12 @@ impl Pod {
     /// Whether it names claims, for volumes or for devices, by which pods of one shape differ.
     pub fn has_claims(&self) -> bool {
         self.volumes.is_some() || self.resource_claims.is_some()
+    }
+
+    /// The ResourceClaims that it names, those included that were made from its templates.
+    pub fn named_claims(&self) -> impl Iterator<Item = ClaimKey> {
+        let names =
+            self.resource_claims.iter().flat_map(|entries| entries.iter()).filter_map(|entry| entry.source.claim());
+        names.map(|name| ClaimKey { namespace: self.key.namespace.clone(), name: name.clone() })
     }
 }

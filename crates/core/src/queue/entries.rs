@@ -1,5 +1,6 @@
 use super::Entry;
-use crate::model::Str;
+use super::claim_users::ClaimUsers;
+use crate::model::{ClaimKey, Str};
 use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry::Vacant;
 
@@ -22,6 +23,8 @@ pub(super) struct Entries {
     by_uid: FxHashMap<Str, Slot>,
     /// Those that are not popped.
     queued: usize,
+    /// Of those, which name each ResourceClaim.
+    claim_users: ClaimUsers,
 }
 
 impl Entries {
@@ -51,6 +54,7 @@ impl Entries {
         self.slots.shrink_to_fit();
         self.free.shrink_to_fit();
         self.by_uid.shrink_to_fit();
+        self.claim_users.shrink();
     }
 
     /// A slot for the pod `uid`; `None` where it has one.
@@ -90,6 +94,7 @@ impl Entries {
     }
 
     pub(super) fn put(&mut self, entry: Box<Entry>) {
+        self.claim_users.insert(&entry.pod, entry.slot);
         let slot = entry.slot.index();
         let before = self.slots[slot].replace(entry);
         debug_assert!(before.is_none(), "the slot is taken");
@@ -99,8 +104,14 @@ impl Entries {
     /// Takes the entry out; the pod keeps its slot.
     pub(super) fn take(&mut self, slot: Slot) -> Option<Box<Entry>> {
         let entry = self.slots.get_mut(slot.index())?.take()?;
+        self.claim_users.remove(&entry.pod, slot);
         self.queued -= 1;
         Some(entry)
+    }
+
+    /// The queued pods that name the ResourceClaim.
+    pub(super) fn users_of(&self, claim: &ClaimKey) -> impl Iterator<Item = Slot> {
+        self.claim_users.of(claim)
     }
 
     /// How many pods have a slot: those that are queued, and those that are popped.
@@ -124,6 +135,7 @@ impl Entries {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device_testing::wanting;
     use crate::model::Time;
     use crate::testing::{pod, shape};
     use std::sync::Arc;
@@ -147,6 +159,33 @@ mod tests {
         entries.close(&popped);
         assert_eq!((entries.slot_of("a"), add(&mut entries, "d")), (None, a));
         assert_eq!(entries.slot_of("b"), Some(b));
+    }
+
+    #[test]
+    fn a_claim_knows_the_queued_pods_that_name_it() {
+        let mut entries = Entries::default();
+        let mut slots = Vec::new();
+        for (name, claims) in [("a", &["x", "y"][..]), ("b", &["y", "y"]), ("c", &[])] {
+            let pod = Arc::new(wanting(name, claims));
+            let slot = entries.open(&pod.uid).expect("it is new");
+            entries.put(Box::new(Entry::new(pod, slot, Time::ZERO, 0)));
+            slots.push(slot);
+        }
+        let users = |entries: &Entries, namespace: &str, claim: &str| {
+            entries.users_of(&ClaimKey { namespace: namespace.into(), name: claim.into() }).collect::<Vec<_>>()
+        };
+        let [a, b, _] = slots[..] else { panic!("three were added") };
+        assert_eq!((users(&entries, "default", "x"), users(&entries, "default", "y")), (vec![a], vec![a, b]));
+        assert_eq!((users(&entries, "other", "y"), users(&entries, "default", "z")), (vec![], vec![]));
+        let mut popped = entries.take(a).expect("it is queued");
+        assert_eq!((users(&entries, "default", "x"), users(&entries, "default", "y")), (vec![], vec![b]));
+        popped.pod = Arc::new(wanting("a", &["z"]));
+        entries.put(popped);
+        assert_eq!((users(&entries, "default", "x"), users(&entries, "default", "z")), (vec![], vec![a]));
+        for slot in [a, b] {
+            entries.take(slot).expect("it is queued");
+        }
+        assert_eq!(entries.claim_users.len(), 0, "nothing is left of pods that are gone");
     }
 
     #[test]

@@ -15,6 +15,7 @@
 //! A pod is in exactly one part; a popped one is a [`Ticket`], which only `done`, `refused`, `failed`, `requeue`, `defer` and
 //! `withhold` consume. Order: higher priority, then the time of the last (re)entry, then arrival.
 
+mod claim_users;
 mod entries;
 mod entry;
 mod incoming;
@@ -27,6 +28,7 @@ mod turns;
 #[cfg(test)]
 mod turns_tests;
 mod unschedulable;
+mod wakes;
 
 pub use entries::Slot;
 pub use entry::{Entry, Ticket};
@@ -34,6 +36,7 @@ pub use incoming::Incoming;
 pub use parked::Parked;
 pub use summary::MainReason;
 pub use unschedulable::{Group, GroupKey};
+pub use wakes::Wake;
 
 use crate::cycle::Diagnosis;
 use crate::io::Paused;
@@ -71,15 +74,6 @@ pub enum Then {
     TriedAgain,
     /// Others are to be evicted for it.
     Evicts,
-}
-
-/// What an event means for an unschedulable pod: upstream's queueing hint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wake {
-    /// The event cannot help the pod.
-    Stay,
-    /// The pod may fit now, because of this event.
-    Requeue(QueueEvent),
 }
 
 #[derive(Debug, Default)]
@@ -403,36 +397,6 @@ impl Queue {
         entry.swept_at = None;
         entry.attempts = entry.attempts.saturating_sub(1);
         self.park_or_activate(entry, parked, None);
-    }
-
-    /// Moves every unschedulable pod for which `wake` returns [`Wake::Requeue`] to backoff, or to active if its backoff has ended.
-    /// O(unschedulable pods).
-    pub fn wake(&mut self, now: Time, mut wake: impl FnMut(&Entry) -> Wake) {
-        let by = |entry: &Entry| match wake(entry) {
-            Wake::Requeue(by) => Some((entry.slot, by)),
-            Wake::Stay => None,
-        };
-        let woken = self.groups().flat_map(|group| self.entries_of(group)).filter_map(by).collect();
-        self.requeue_woken(now, woken);
-    }
-
-    /// The unschedulable pods, in an order that means nothing, and differs from process to process: nothing may depend on it.
-    pub fn groups(&self) -> impl ExactSizeIterator<Item = &Group> {
-        self.unschedulable.groups()
-    }
-
-    pub fn entries_of<'a>(&'a self, group: &'a Group) -> impl Iterator<Item = &'a Entry> {
-        group.pods().filter_map(|slot| self.entries.get(slot))
-    }
-
-    /// Moves these unschedulable pods to backoff, or to active if their backoff has ended, each for the event that woke it. Their order
-    /// does not matter.
-    pub fn requeue_woken(&mut self, now: Time, woken: Vec<(Slot, QueueEvent)>) {
-        for (slot, by) in woken {
-            if let Some(entry) = self.take(slot) {
-                self.move_to_active_or_backoff(entry, now, by);
-            }
-        }
     }
 
     /// Moves the pod `uid` to active or backoff if it is unschedulable.

@@ -20,11 +20,6 @@ pub(super) fn held(pod: &Arc<Pod>, reason: String) -> Refusal {
     Refusal { attempted: false, nomination: NominatedNode::Keep, ..Refusal::failed(pod.clone(), reason) }
 }
 
-/// The ResourceClaims of its namespace that the pod names.
-fn resource_claims(pod: &Pod) -> impl Iterator<Item = &Str> {
-    pod.resource_claims.iter().flat_map(|entries| entries.iter()).filter_map(|entry| entry.source.claim())
-}
-
 /// The names of claims by namespace, both sorted.
 fn by_namespace(claims: &BTreeSet<ClaimKey>) -> BTreeMap<&str, Vec<&str>> {
     let mut of_namespace: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -57,7 +52,7 @@ pub(super) fn missed_claim(ledger: &impl LedgerAccess, pod: &Pod, rejectors: Plu
     let is_claim = |change: &Change| match change {
         Change::Volume(change) => change.claim().is_some_and(|key| claims.contains(key)),
         Change::Device(DeviceChange::Claim { key, of_pod, .. }) => {
-            let is_named = || key.namespace == pod.key.namespace && resource_claims(pod).any(|own| *own == key.name);
+            let is_named = || pod.named_claims().any(|own| own == *key);
             reads_devices && (of_pod.as_ref() == Some(&pod.uid) || is_named())
         }
         Change::DeviceClass => reads_classes,
@@ -113,7 +108,7 @@ impl Worker {
             self.wake_helped(ledger, now);
         }
         if device_classes {
-            self.recheck(step, |pod| pod.resource_claims.is_some() || pod.extended.is_some());
+            self.recheck_all(step, |pod| pod.resource_claims.is_some() || pod.extended.is_some());
             // What no node lists may be had from devices now.
             self.queue.wake(now, |entry| {
                 let is_helped = entry.pod().extended.is_some() && entry.rejectors().has(Plugin::NodeResourcesFit);
@@ -121,7 +116,7 @@ impl Worker {
             });
         }
         if !namespaces.is_empty() && reads_namespace_labels(self.profile()) {
-            self.recheck(step, |pod| namespaces.contains(&pod.key.namespace));
+            self.recheck_all(step, |pod| namespaces.contains(&pod.key.namespace));
         }
         if !claims.is_empty() {
             self.wake_users(now, &claims);
@@ -201,32 +196,31 @@ impl Worker {
     }
 
     /// Looks again at pods that need one of the ResourceClaims `changed`, and at those whose uid is in `extended`: what kept them from being
-    /// tried may have ended, or begun, and those that were refused for their claims may try again. O(pods that wait).
+    /// tried may have ended, or begun, and those that were refused for their claims may try again. O(these pods).
     fn follow_claims(
         &mut self,
         step: &mut Step<'_, impl LedgerAccess>,
         changed: &BTreeSet<ClaimKey>,
         extended: &BTreeSet<Str>,
     ) {
-        let of_namespace = by_namespace(changed);
-        let needs_one = |pod: &Pod| {
-            if extended.contains(&pod.uid) {
-                return true;
-            }
-            let changed = pod.resource_claims.as_ref().and_then(|_| of_namespace.get(&*pod.key.namespace));
-            changed.is_some_and(|changed| resource_claims(pod).any(|own| changed.binary_search(&&**own).is_ok()))
-        };
-        self.recheck(step, needs_one);
-        self.queue.wake(step.now, |entry| {
-            let is_helped = entry.rejectors().has(Plugin::DynamicResources) && needs_one(entry.pod());
+        let concerned = self.queue.concerned_by(changed.iter(), extended.iter());
+        let pods = self.queue.entries_at(&concerned).map(|entry| entry.pod().clone()).collect();
+        self.recheck(step, pods);
+        self.queue.wake_at(step.now, &concerned, |entry| {
+            let is_helped = entry.rejectors().has(Plugin::DynamicResources);
             if is_helped { Wake::Requeue(QueueEvent::ResourceClaimUpdate) } else { Wake::Stay }
         });
     }
 
-    /// Looks again at queued pods that are `concerned`: what holds them may have come or gone.
-    fn recheck(&mut self, step: &mut Step<'_, impl LedgerAccess>, concerned: impl Fn(&Pod) -> bool) {
+    /// Looks again at all queued pods that are `concerned`: see [`Self::recheck`]. O(queued pods).
+    fn recheck_all(&mut self, step: &mut Step<'_, impl LedgerAccess>, concerned: impl Fn(&Pod) -> bool) {
         let entries = self.queue.entries().map(Entry::pod);
-        let mut pods: Vec<Arc<Pod>> = entries.filter(|pod| concerned(pod)).cloned().collect();
+        let pods = entries.filter(|pod| concerned(pod)).cloned().collect();
+        self.recheck(step, pods);
+    }
+
+    /// Looks again at queued pods: what holds them may have come or gone.
+    fn recheck(&mut self, step: &mut Step<'_, impl LedgerAccess>, mut pods: Vec<Arc<Pod>>) {
         pods.sort_by(|a, b| a.key.cmp(&b.key));
         let (now, ledger) = (step.now, step.ledger);
         for part in pods.chunks(PARKED_PODS_PER_HOLD) {

@@ -143,8 +143,8 @@ fn domain_named<'a, T>(table: &'a [(QualifiedName, T)], driver: &'a str, domain:
     (*name.domain == *domain && !domain.is_empty()).then_some(&*name.domain)
 }
 
-/// A name without domain is the driver's alone, and comes before one with it, as in the order of the table. O(names): an API server takes 32
-/// of each device, and texts of other lengths are not read.
+/// A name without domain is the driver's alone, and comes before one with it, as in the order of the table. O(names): an API server takes at
+/// most 32 of each device, and texts of other lengths are not read. Files may have more.
 fn look_up<'a, T>(table: &'a [(QualifiedName, T)], driver: &str, domain: &str, id: &str) -> Option<&'a T> {
     let mut named = table.iter().filter(|(name, _)| *name.id == *id);
     named.find(|(name, _)| name.domain_at(driver) == domain).map(|(_, value)| value)
@@ -152,4 +152,21 @@ fn look_up<'a, T>(table: &'a [(QualifiedName, T)], driver: &str, domain: &str, i
 
 fn ids_in<'a, T>(table: &'a [(QualifiedName, T)], driver: &str, domain: &str) -> Vec<&'a str> {
     table.iter().filter(|(name, _)| name.domain_at(driver) == domain).map(|(name, _)| &*name.id).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_without_domain_comes_before_the_drivers_own_domain() {
+        let name = |text| QualifiedName::parse(text);
+        let table = [(name("model"), 1), (name("a.example.com/model"), 2), (name("d/id"), 3), (name("d/model"), 4)];
+        let found = |domain: &str, id: &str| look_up(&table, "d", domain, id).copied();
+        assert_eq!(found("d", "model"), Some(1));
+        assert_eq!((found("a.example.com", "model"), found("d", "id")), (Some(2), Some(3)));
+        assert_eq!((found("", "model"), found("a.example.com", "id"), found("d", "mode")), (None, None, None));
+        assert_eq!(look_up(&table[1..], "d", "d", "model"), Some(&4));
+        assert_eq!(look_up(&table, "e", "d", "model"), Some(&4), "what has no domain is of the driver");
+    }
 }

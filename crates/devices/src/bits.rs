@@ -2,12 +2,12 @@
 
 use smallvec::{SmallVec, smallvec};
 
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Bits(SmallVec<[u64; 1]>);
 
 impl Bits {
     /// An empty set with room for numbers below `count`.
-    pub fn of(count: usize) -> Self {
+    pub fn with_room(count: usize) -> Self {
         Self(smallvec![0; count.div_ceil(64)])
     }
 
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn a_set_has_what_was_inserted_beyond_its_first_room_as_well() {
-        let mut bits = Bits::of(3);
+        let mut bits = Bits::with_room(3);
         for number in [2, 63, 64, 200, 2] {
             bits.insert(number);
         }

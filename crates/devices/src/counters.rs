@@ -34,11 +34,6 @@ impl Counters {
         elsewhere: Vec::new(),
     };
 
-    /// Whether the pool has none.
-    pub(crate) const fn is_empty(&self) -> bool {
-        self.totals.is_empty()
-    }
-
     /// What one device takes, by counter.
     pub(crate) fn parts(&self, device: u32) -> &[(u32, Quantity)] {
         let Some(range) = self.by_device.get(device as usize) else { return &[] };

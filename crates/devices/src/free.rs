@@ -15,7 +15,7 @@ pub struct Free {
     dedicated: Bits,
     /// By device; empty where nobody has a share of any.
     shares: Vec<Shares>,
-    /// By pool and counter, what is left; empty where no pool has any.
+    /// By pool and counter, what is left; empty where no device of the node takes any.
     counters: Vec<Vec<Quantity>>,
 }
 
@@ -56,7 +56,8 @@ static NO_SHARES: Shares = Shares { is_shared: false, consumed: Amounts::new_con
 impl Free {
     /// O(devices), and O(devices of the pools) where they take from counters.
     pub fn new(node: &NodeDevices, allocated: &AllocatedState) -> Self {
-        let mut free = Self { dedicated: Bits::of(node.devices.len()), shares: Vec::new(), counters: Vec::new() };
+        let mut free =
+            Self { dedicated: Bits::with_room(node.devices.len()), shares: Vec::new(), counters: Vec::new() };
         for (index, own) in node.devices.iter().enumerate() {
             let (pool, device) = (node.pools.get(own.pool), own.device());
             let Some(in_use) = allocated.pool(&pool.id).and_then(|pool| pool.device(&device.name)) else { continue };
@@ -69,7 +70,7 @@ impl Free {
             }
         }
         let left = |pool: &Pool| pool.counters().left(pool, allocated.pool(&pool.id));
-        if node.pools.iter().any(|pool| !pool.counters().is_empty()) {
+        if node.take_from_counters() {
             free.counters = node.pools.iter().map(left).collect();
         }
         free
@@ -164,7 +165,9 @@ impl Free {
             let mut left = wanted & !self.dedicated.word(at);
             if self.shares.is_empty() {
                 let plain = left & node.plain.word(at);
-                units.insert_word(at, plain);
+                if plain != 0 {
+                    units.insert_word(at, plain);
+                }
                 usable.number += plain.count_ones() as usize;
                 left &= !plain;
             }
@@ -215,6 +218,7 @@ mod tests {
     use crate::testing::{quantity, result, slice};
     use crate::{Pools, PublishedDevice, Select, Selected, Slices};
     use berth_cel::QualifiedName;
+    use proptest::prelude::*;
     use std::collections::BTreeMap;
 
     const MEMORY: &str = "memory";
@@ -391,5 +395,154 @@ mod tests {
         let number = |request: &RequestDetails| wish_of(&node, request, &class).number();
         assert_eq!(number(&RequestDetails::default()), 1);
         assert_eq!(number(&RequestDetails { selectors: selecting("cores"), ..RequestDetails::default() }), 0);
+    }
+
+    /// A device as the naive model has it, and how it is taken.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    enum Kind {
+        Whole,
+        /// Several may have parts of its 80 GiB.
+        Shared,
+        /// So many of the 8 slices of the set that it and its neighbours are cut from.
+        Cut(i64),
+    }
+
+    fn kind() -> impl Strategy<Value = Kind> {
+        prop_oneof![3 => Just(Kind::Whole), 1 => Just(Kind::Shared), 1 => (1..5_i64).prop_map(Kind::Cut)]
+    }
+
+    /// Kinds of devices, most often all of them whole: then the bits say everything.
+    fn kinds() -> impl Strategy<Value = Vec<Kind>> {
+        let count = prop_oneof![1..9_usize, 60..130_usize];
+        count.prop_flat_map(|n| prop_oneof![Just(vec![Kind::Whole; n]), prop::collection::vec(kind(), n)])
+    }
+
+    /// Three neighbours share a set.
+    fn set_of(device: usize) -> String {
+        format!("set-{}", device / 3)
+    }
+
+    fn node_of(kinds: &[Kind]) -> NodeDevices {
+        let device = |(index, kind): (usize, &Kind)| {
+            let name = format!("{index:03}").into();
+            match kind {
+                Kind::Whole => Device { name, ..Device::default() },
+                Kind::Shared => Device { name, ..shared("") },
+                Kind::Cut(slices) => {
+                    let counters = vec![("slices".into(), quantity(&slices.to_string()))];
+                    let counter_set = set_of(index).into();
+                    let consumes_counters = vec![CounterConsumption { counter_set, counters }];
+                    Device { name, consumes_counters, ..Device::default() }
+                }
+            }
+        };
+        let devices = kinds.iter().enumerate().map(device).collect();
+        let set =
+            |at: usize| CounterSet { name: set_of(3 * at).into(), counters: vec![("slices".into(), quantity("8"))] };
+        let shared_counters = (0..kinds.len().div_ceil(3)).map(set).collect();
+        let of_two = |slice: ResourceSlice| ResourceSlice { resource_slice_count: 2, ..slice };
+        let sets = ResourceSlice { shared_counters, ..of_two(slice("s0", "d/p", Some("n1"), &[])) };
+        on_n1([sets, ResourceSlice { devices, ..of_two(slice("s1", "d/p", Some("n1"), &[])) }])
+    }
+
+    /// What is taken, device by device.
+    struct Naive<'a> {
+        kinds: &'a [Kind],
+        whole: Vec<bool>,
+        gib: Vec<i64>,
+        slices: BTreeMap<String, i64>,
+    }
+
+    impl Naive<'_> {
+        fn take(&mut self, device: usize, gib: Option<i64>) {
+            self.whole[device] |= gib.is_none();
+            self.gib[device] += gib.unwrap_or_default();
+            if let Kind::Cut(slices) = self.kinds[device] {
+                *self.slices.entry(set_of(device)).or_insert(8) -= slices;
+            }
+        }
+
+        /// The number of each device's unit, in the order in which units are seen first; and what is free of each unit.
+        fn units(&self) -> (Vec<usize>, Vec<f64>) {
+            let (mut sets, mut of_device, mut free) = (BTreeMap::new(), Vec::new(), Vec::new());
+            for (device, kind) in self.kinds.iter().enumerate() {
+                if let (Kind::Cut(_), Some(known)) = (kind, sets.get(&set_of(device))) {
+                    of_device.push(*known);
+                    continue;
+                }
+                of_device.push(free.len());
+                if let Kind::Cut(_) = kind {
+                    sets.insert(set_of(device), free.len());
+                    free.push(self.left(device).max(0) as f64 / 8.0);
+                } else {
+                    free.push(if self.whole[device] { 0.0 } else { (80 - self.gib[device]) as f64 / 80.0 });
+                }
+            }
+            (of_device, free)
+        }
+
+        fn left(&self, device: usize) -> i64 {
+            self.slices.get(&set_of(device)).copied().unwrap_or(8)
+        }
+
+        /// Whether a request can have the device that asks for so many GiB of it, or for any device.
+        fn can_have(&self, device: usize, gib: Option<i64>) -> bool {
+            let is_left = match (self.kinds[device], gib) {
+                (Kind::Whole, None) => true,
+                (Kind::Cut(slices), None) => slices <= self.left(device),
+                (Kind::Whole | Kind::Cut(_), Some(_)) => false,
+                (Kind::Shared, gib) => self.gib[device] + gib.unwrap_or(80) <= 80,
+            };
+            is_left && !self.whole[device]
+        }
+    }
+
+    proptest! {
+        /// By bits or device by device: what is free, what requests can have of it, and what is taken of it.
+        #[test]
+        fn what_is_free_is_what_a_look_at_each_device_says(
+            kinds in kinds(),
+            taken in prop::collection::vec((0..130_usize, 0..5_i64), 0..24),
+            more in prop::collection::vec(0..130_usize, 0..4),
+        ) {
+            let node = node_of(&kinds);
+            let (whole_of, gib_of) = (vec![false; kinds.len()], vec![0; kinds.len()]);
+            let mut naive = Naive { kinds: &kinds, whole: whole_of, gib: gib_of, slices: BTreeMap::new() };
+            let mut state = AllocatedState::default();
+            let mut free = Free::new(&node, &state);
+            for (at, (device, tens)) in taken.into_iter().enumerate() {
+                let device = device % kinds.len();
+                let gib = (kinds[device] == Kind::Shared).then_some(10 * tens);
+                if naive.whole[device] || naive.gib[device] + gib.unwrap_or(0) > 80 {
+                    continue;
+                }
+                let name = format!("{device:03}");
+                let allocation = gib.map_or_else(|| whole(&name), |gib| share(&name, &at.to_string(), &format!("{gib}Gi")));
+                naive.take(device, gib);
+                free.take(&node, &allocation);
+                state.allocate(&allocation);
+            }
+            let (unit_of, expected) = naive.units();
+            prop_assert_eq!(free.units(&node).collect::<Vec<_>>(), expected.clone());
+            let anew = Free::new(&node, &state);
+            prop_assert_eq!(anew.units(&node).collect::<Vec<_>>(), expected);
+            for (request, gib) in [(RequestDetails::default(), None), (asking("50Gi"), Some(50))] {
+                let can_have: Vec<usize> = (0..kinds.len()).filter(|device| naive.can_have(*device, gib)).collect();
+                let units: std::collections::BTreeSet<usize> = can_have.iter().map(|device| unit_of[*device]).collect();
+                let (number, found) = usable(&free, &node, &wish(&node, &request));
+                prop_assert_eq!((number, found), (can_have.len(), units.into_iter().collect()));
+            }
+            let more: std::collections::BTreeSet<usize> = more.into_iter().map(|device| device % kinds.len()).collect();
+            let more: Vec<usize> = more.into_iter().filter(|device| !naive.whole[*device]).collect();
+            let allocations: Vec<AllocationResult> = more.iter().map(|device| whole(&format!("{device:03}"))).collect();
+            let together = WholeDevices::of(&node, &allocations);
+            prop_assert_eq!(together.is_some(), more.iter().all(|device| *device < 64));
+            if let Some(devices) = together {
+                let mut alike = free.clone();
+                alike.take_all_of(&node, devices);
+                allocations.iter().for_each(|allocation| free.take(&node, allocation));
+                prop_assert_eq!(format!("{free:?}"), format!("{alike:?}"));
+            }
+        }
     }
 }

@@ -129,6 +129,11 @@ impl NodeDevices {
         self.size
     }
 
+    /// Whether some device is cut from counters.
+    pub(crate) const fn take_from_counters(&self) -> bool {
+        self.size > self.devices.len()
+    }
+
     /// The driver of each unit.
     pub fn drivers(&self) -> impl Iterator<Item = &Str> {
         self.units.iter().map(|unit| &unit.driver)
@@ -181,7 +186,7 @@ impl NodeDevices {
             selected.agreed = 0;
         }
         let count = self.devices.len();
-        let mut wish = Wish { wanted: Bits::of(count), takes: vec![0; count], amounts: Vec::new() };
+        let mut wish = Wish { wanted: Bits::with_room(count), takes: vec![0; count], amounts: Vec::new() };
         for (number, (own, selected)) in self.devices.iter().zip(&selected.answers).enumerate() {
             let device = own.device();
             let is_able = *selected && !taints::prevent_allocation(device, &request.tolerations);

@@ -1,6 +1,6 @@
 use super::{
-    ClaimKey, ExtendedRequests, LabelSelector, Labels, NodeSelector, PodResourceClaims, PodVolumes, PreferredTerm,
-    Requests, Str, Toleration, steps,
+    ExtendedRequests, LabelSelector, Labels, NodeSelector, PodResourceClaims, PodVolumes, PreferredTerm, Requests, Str,
+    Toleration, steps,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -257,10 +257,8 @@ impl Pod {
         self.volumes.is_some() || self.resource_claims.is_some()
     }
 
-    /// The ResourceClaims that it names, those included that were made from its templates.
-    pub fn named_claims(&self) -> impl Iterator<Item = ClaimKey> {
-        let names =
-            self.resource_claims.iter().flat_map(|entries| entries.iter()).filter_map(|entry| entry.source.claim());
-        names.map(|name| ClaimKey { namespace: self.key.namespace.clone(), name: name.clone() })
+    /// The ResourceClaims of its namespace that it names, those included that were made from its templates.
+    pub fn named_claims(&self) -> impl Iterator<Item = &Str> {
+        self.resource_claims.iter().flat_map(|entries| entries.iter()).filter_map(|entry| entry.source.claim())
     }
 }

@@ -10,6 +10,9 @@ use std::collections::hash_map::Entry::Vacant;
 pub struct Slot(u32);
 
 impl Slot {
+    pub(super) const FIRST: Self = Self(0);
+    pub(super) const LAST: Self = Self(u32::MAX);
+
     const fn index(self) -> usize {
         self.0 as usize
     }
@@ -23,7 +26,7 @@ pub(super) struct Entries {
     by_uid: FxHashMap<Str, Slot>,
     /// Those that are not popped.
     queued: usize,
-    /// Of those, which name each ResourceClaim.
+    /// Of all that have a slot, as they were when they were queued last.
     claim_users: ClaimUsers,
 }
 
@@ -54,7 +57,6 @@ impl Entries {
         self.slots.shrink_to_fit();
         self.free.shrink_to_fit();
         self.by_uid.shrink_to_fit();
-        self.claim_users.shrink();
     }
 
     /// A slot for the pod `uid`; `None` where it has one.
@@ -73,7 +75,25 @@ impl Entries {
         if self.by_uid.get(&entry.pod.uid) == Some(&entry.slot) {
             self.by_uid.remove(&entry.pod.uid);
         }
+        if let Some(found_by) = &entry.found_by {
+            self.claim_users.remove((&entry.pod.key.namespace, found_by), entry.slot);
+        }
         self.free.push(entry.slot);
+    }
+
+    /// Has the pod found by the claims that it names now. Where these are the same it costs a comparison.
+    fn follow_claims(&mut self, entry: &mut Entry) {
+        let Entry { pod, slot, found_by, .. } = entry;
+        if *found_by == pod.resource_claims {
+            return;
+        }
+        let namespace = &pod.key.namespace;
+        if let Some(before) = std::mem::replace(found_by, pod.resource_claims.clone()) {
+            self.claim_users.remove((namespace, &before), *slot);
+        }
+        if let Some(now) = found_by {
+            self.claim_users.insert((namespace, now), *slot);
+        }
     }
 
     /// The slot of a pod that is queued, or popped.
@@ -93,8 +113,8 @@ impl Entries {
         self.get(self.slot_of(uid)?)
     }
 
-    pub(super) fn put(&mut self, entry: Box<Entry>) {
-        self.claim_users.insert(&entry.pod, entry.slot);
+    pub(super) fn put(&mut self, mut entry: Box<Entry>) {
+        self.follow_claims(&mut entry);
         let slot = entry.slot.index();
         let before = self.slots[slot].replace(entry);
         debug_assert!(before.is_none(), "the slot is taken");
@@ -104,12 +124,11 @@ impl Entries {
     /// Takes the entry out; the pod keeps its slot.
     pub(super) fn take(&mut self, slot: Slot) -> Option<Box<Entry>> {
         let entry = self.slots.get_mut(slot.index())?.take()?;
-        self.claim_users.remove(&entry.pod, slot);
         self.queued -= 1;
         Some(entry)
     }
 
-    /// The queued pods that name the ResourceClaim.
+    /// The pods that name the ResourceClaim, or did when they were popped.
     pub(super) fn users_of(&self, claim: &ClaimKey) -> impl Iterator<Item = Slot> {
         self.claim_users.of(claim)
     }
@@ -162,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_knows_the_queued_pods_that_name_it() {
+    fn a_pod_is_found_by_the_claims_that_it_names_until_it_leaves_for_good() {
         let mut entries = Entries::default();
         let mut slots = Vec::new();
         for (name, claims) in [("a", &["x", "y"][..]), ("b", &["y", "y"]), ("c", &[])] {
@@ -178,12 +197,13 @@ mod tests {
         assert_eq!((users(&entries, "default", "x"), users(&entries, "default", "y")), (vec![a], vec![a, b]));
         assert_eq!((users(&entries, "other", "y"), users(&entries, "default", "z")), (vec![], vec![]));
         let mut popped = entries.take(a).expect("it is queued");
-        assert_eq!((users(&entries, "default", "x"), users(&entries, "default", "y")), (vec![], vec![b]));
+        assert_eq!(users(&entries, "default", "x"), [a], "it comes back");
         popped.pod = Arc::new(wanting("a", &["z"]));
         entries.put(popped);
         assert_eq!((users(&entries, "default", "x"), users(&entries, "default", "z")), (vec![], vec![a]));
         for slot in [a, b] {
-            entries.take(slot).expect("it is queued");
+            let gone = entries.take(slot).expect("it is queued");
+            entries.close(&gone);
         }
         assert_eq!(entries.claim_users.len(), 0, "nothing is left of pods that are gone");
     }

@@ -1,6 +1,6 @@
 use super::{Parked, Slot};
 use crate::cycle::Diagnosis;
-use crate::model::{Pod, Time};
+use crate::model::{Pod, PodResourceClaims, Time};
 use crate::plugins::{Plugin, PluginSet};
 use crate::profile::{ExtenderSet, QueueTimes};
 use std::cmp::Reverse;
@@ -34,6 +34,8 @@ pub(super) enum Speaks {
 pub struct Entry {
     pub(super) pod: Arc<Pod>,
     pub(super) slot: Slot,
+    /// The claims by which it is found: see `Entries`.
+    pub(super) found_by: Option<PodResourceClaims>,
     pub(super) part: Part,
     /// When the pod last (re)entered the queue; moving between the parts does not change it.
     pub(super) since: Time,
@@ -91,6 +93,7 @@ impl Entry {
         Self {
             pod,
             slot,
+            found_by: None,
             part: Part::Active,
             since: now,
             arrival,

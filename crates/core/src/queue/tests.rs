@@ -1,4 +1,6 @@
 use super::*;
+use crate::device_testing::wanting;
+use crate::model::ClaimKey;
 use crate::plugins::Plugin;
 use crate::profile::ExtenderSet;
 use crate::testing::{pod, shape};
@@ -168,9 +170,50 @@ fn a_queue_of_many_has_room_for_more_before_they_come() {
     assert!(room.0 < 16_384 && room.1 < 16_384, "{room:?}");
 }
 
+/// The pods of these slots, by name.
+fn names_at(queue: &Queue, slots: &[Slot]) -> Vec<String> {
+    queue.entries_at(slots).map(|entry| entry.pod().key.name.to_string()).collect()
+}
+
+#[test]
+fn a_change_of_a_claim_concerns_who_names_it_once_and_wakes_who_is_unschedulable() {
+    let mut queue = Queue::new(QueueTimes::default());
+    for (name, claims) in [("both", &["x", "y"][..]), ("popped", &["x"]), ("active", &["x"]), ("other", &["z"])] {
+        queue.add(Arc::new(wanting(name, claims)), at(0), None);
+    }
+    let claims = |namespace: &str| ["x", "y"].map(|name| ClaimKey { namespace: namespace.into(), name: name.into() });
+    let uids: [Str; 2] = ["both".into(), "popped".into()];
+    let first = queue.pop(ExtenderSet::NONE, |_| true).expect("active");
+    refuse(&mut queue, first, at(0), false);
+    let _popped = queue.pop(ExtenderSet::NONE, |_| true).expect("active");
+    let concerned = queue.concerned_by(claims("default").iter(), uids.iter());
+    assert_eq!(names_at(&queue, &concerned), ["both", "active"]);
+    assert!(queue.concerned_by(claims("elsewhere").iter(), [].iter()).is_empty());
+    queue.wake_at(at(60_000), &concerned, |entry| {
+        assert_eq!(&*entry.pod().key.name, "both", "the other one is tried anyway");
+        Wake::Requeue(QueueEvent::ResourceClaimUpdate)
+    });
+    assert_eq!((queue.counts().active, queue.counts().unschedulable), (3, 0));
+}
+
+/// A pod with the claims of this set, of which there are three.
+fn naming(uid: &str, priority: i32, claims: u8) -> Arc<Pod> {
+    let named: Vec<String> =
+        (0..3).filter(|claim| claims & (1 << claim) != 0).map(|claim| format!("c{claim}")).collect();
+    let named: Vec<&str> = named.iter().map(AsRef::as_ref).collect();
+    Arc::new(Pod { priority, ..wanting(uid, &named) })
+}
+
+/// Who names the claim, found by a look at all of them.
+fn users(queue: &Queue, claim: &str) -> Vec<Slot> {
+    let names_it = |entry: &&Entry| entry.pod().named_claims().any(|own| **own == *claim);
+    queue.entries().filter(names_it).map(|entry| entry.slot).collect()
+}
+
 #[derive(Debug, Clone)]
 enum Op {
     Add(u8, i32, bool),
+    Update(u8, u8),
     Remove(u8),
     Pop(u8),
     Wake,
@@ -183,8 +226,9 @@ enum Op {
 fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         (0..12_u8, 0..3, any::<bool>()).prop_map(|(id, priority, gated)| Op::Add(id, priority, gated)),
+        (0..12_u8, 0..8_u8).prop_map(|(id, claims)| Op::Update(id, claims)),
         (0..12_u8).prop_map(Op::Remove),
-        (0..4_u8).prop_map(Op::Pop),
+        (0..5_u8).prop_map(Op::Pop),
         Just(Op::Wake),
         Just(Op::Flush),
         Just(Op::Sweep),
@@ -217,7 +261,7 @@ fn a_withheld_pod_keeps_its_place_and_nothing_is_popped_while_all_is_paused() {
 }
 
 proptest! {
-    /// A pod is in exactly one part, whatever happens in whatever order.
+    /// A pod is in exactly one part, and found by the claims that it names, whatever happens in whatever order.
     #[test]
     fn every_pod_is_in_exactly_one_place_118226(ops in proptest::collection::vec(op(), 1..200)) {
         let mut queue = Queue::new(QueueTimes::default());
@@ -227,7 +271,12 @@ proptest! {
             match op {
                 Op::Add(id, priority, gated) => {
                     let uid = format!("p{id}");
-                    queue.add(named(&uid, priority), at(now), gated.then_some(Parked::Gated));
+                    queue.add(naming(&uid, priority, id), at(now), gated.then_some(Parked::Gated));
+                    known.insert(uid);
+                }
+                Op::Update(id, claims) => {
+                    let uid = format!("p{id}");
+                    queue.update(naming(&uid, 0, claims), at(now), None, claims == 0);
                     known.insert(uid);
                 }
                 Op::Remove(id) => {
@@ -242,6 +291,7 @@ proptest! {
                         0 => { known.remove(&*pod.uid); queue.done(ticket); }
                         1 => refuse(&mut queue, ticket, at(now), false),
                         2 => queue.failed(ticket, at(now)),
+                        3 => queue.requeue(ticket, naming(&pod.uid, 0, 5), None),
                         _ => queue.requeue(ticket, pod, None),
                     }
                 },
@@ -256,6 +306,10 @@ proptest! {
             let c = queue.counts();
             prop_assert_eq!(c.active + c.backoff + c.unschedulable + c.gated + c.held, known.len());
             prop_assert_eq!(queue.entries().count(), known.len());
+            for claim in ["c0", "c1", "c2"] {
+                let key = ClaimKey { namespace: "default".into(), name: claim.into() };
+                prop_assert_eq!(queue.concerned_by([key].iter(), [].iter()), users(&queue, claim));
+            }
         }
     }
 }

@@ -21,8 +21,8 @@ impl Queue {
         uids: impl Iterator<Item = &'a Str>,
     ) -> Vec<Slot> {
         let users = claims.flat_map(|claim| self.entries.users_of(claim));
-        let own = uids.filter_map(|uid| self.entries.slot_of(uid)).filter(|slot| self.entries.get(*slot).is_some());
-        let mut slots: Vec<Slot> = users.chain(own).collect();
+        let known = users.chain(uids.filter_map(|uid| self.entries.slot_of(uid)));
+        let mut slots: Vec<Slot> = known.filter(|slot| self.entries.get(*slot).is_some()).collect();
         slots.sort_unstable();
         slots.dedup();
         slots
@@ -35,23 +35,16 @@ impl Queue {
 
     /// Moves every unschedulable pod for which `wake` returns [`Wake::Requeue`] to backoff, or to active if its backoff has ended.
     /// O(unschedulable pods).
-    pub fn wake(&mut self, now: Time, mut wake: impl FnMut(&Entry) -> Wake) {
-        let by = |entry: &Entry| match wake(entry) {
-            Wake::Requeue(by) => Some((entry.slot, by)),
-            Wake::Stay => None,
-        };
-        let woken = self.groups().flat_map(|group| self.entries_of(group)).filter_map(by).collect();
+    pub fn wake(&mut self, now: Time, wake: impl FnMut(&Entry) -> Wake) {
+        let all = self.groups().flat_map(|group| self.entries_of(group));
+        let woken = woken(all, wake);
         self.requeue_woken(now, woken);
     }
 
-    /// As [`Self::wake`], of the pods at these slots alone.
-    pub fn wake_at(&mut self, now: Time, slots: &[Slot], wake: impl Fn(&Entry) -> Wake) {
+    /// As [`Self::wake`], of the pods at these slots alone, each of which is named once.
+    pub fn wake_at(&mut self, now: Time, slots: &[Slot], wake: impl FnMut(&Entry) -> Wake) {
         let unschedulable = self.entries_at(slots).filter(|entry| entry.part == Part::Unschedulable);
-        let by = |entry: &Entry| match wake(entry) {
-            Wake::Requeue(by) => Some((entry.slot, by)),
-            Wake::Stay => None,
-        };
-        let woken = unschedulable.filter_map(by).collect();
+        let woken = woken(unschedulable, wake);
         self.requeue_woken(now, woken);
     }
 
@@ -73,4 +66,15 @@ impl Queue {
             }
         }
     }
+}
+
+fn woken<'a>(
+    entries: impl Iterator<Item = &'a Entry>,
+    mut wake: impl FnMut(&Entry) -> Wake,
+) -> Vec<(Slot, QueueEvent)> {
+    let by = |entry: &Entry| match wake(entry) {
+        Wake::Requeue(by) => Some((entry.slot, by)),
+        Wake::Stay => None,
+    };
+    entries.filter_map(by).collect()
 }

@@ -29,6 +29,26 @@ fn by_namespace(claims: &BTreeSet<ClaimKey>) -> BTreeMap<&str, Vec<&str>> {
     of_namespace
 }
 
+/// What a change takes of [`CHANGES_PER_HOLD`]: a pod that comes is found by each of its claims from then on.
+fn cost_of(change: &Change) -> usize {
+    if let Change::PodPending { pod, .. } = change { cost_of_pod(pod) } else { 1 }
+}
+
+fn cost_of_pod(pod: &Pod) -> usize {
+    1 + pod.resource_claims.as_ref().map_or(0, |entries| entries.len())
+}
+
+/// How many of the pods one hold takes up; at least one, if there is any.
+fn of_one_hold(pods: &[Arc<Pod>]) -> usize {
+    let mut spent = 0;
+    let is_over = |pod: &Arc<Pod>| {
+        let is_over = spent >= CHANGES_PER_HOLD;
+        spent += cost_of_pod(pod);
+        is_over
+    };
+    pods.iter().position(is_over).unwrap_or(pods.len())
+}
+
 /// Whether the labels of namespaces decide whose pods the profile takes.
 fn reads_namespace_labels(profile: &CompiledProfile) -> bool {
     matches!(&profile.namespaces, NamespaceAccess::Restricted { match_labels, .. } if !match_labels.is_empty())
@@ -52,7 +72,7 @@ pub(super) fn missed_claim(ledger: &impl LedgerAccess, pod: &Pod, rejectors: Plu
     let is_claim = |change: &Change| match change {
         Change::Volume(change) => change.claim().is_some_and(|key| claims.contains(key)),
         Change::Device(DeviceChange::Claim { key, of_pod, .. }) => {
-            let is_named = || pod.named_claims().any(|own| own == *key);
+            let is_named = || key.namespace == pod.key.namespace && pod.named_claims().any(|own| *own == key.name);
             reads_devices && (of_pod.as_ref() == Some(&pod.uid) || is_named())
         }
         Change::DeviceClass => reads_classes,
@@ -155,7 +175,12 @@ impl Worker {
             last = ledger.log().without(last, |scheduler| self.profile().serves(scheduler));
         }
         let Ok(changes) = ledger.log().since(last) else { return Part::Gap };
-        for (version, change) in changes.take(CHANGES_PER_HOLD) {
+        let mut spent = 0;
+        for (version, change) in changes {
+            if spent >= CHANGES_PER_HOLD {
+                break;
+            }
+            spent += cost_of(change);
             last = version;
             if only_own && change.scheduler().is_none_or(|scheduler| !self.profile().serves(scheduler)) {
                 continue;
@@ -405,7 +430,10 @@ impl Worker {
         // What happens from here on is in the log.
         self.cursor = Some(version);
         self.queue.make_room_in_all(served.len());
-        for part in served.chunks(CHANGES_PER_HOLD) {
+        let mut rest = &served[..];
+        while !rest.is_empty() {
+            let (part, later) = rest.split_at(of_one_hold(rest));
+            rest = later;
             ledger.read(|ledger| {
                 let is_unchanged = ledger.version() == version;
                 let step = &mut Step { now, ledger, effects: step.effects };

@@ -59,13 +59,13 @@ struct Row {
     extended: u64,
     verdict: Verdict,
     raw_score: i64,
+    unavailable: u128,
     rest: Option<Box<Rest>>,
 }
 
-/// What few rows have, as in [`Found`].
+/// What few rows have.
 #[derive(Debug, Default)]
 struct Rest {
-    unavailable: u128,
     failure: Option<Str>,
     /// Where it took long, the devices that were found.
     solution: Option<Box<Progress>>,
@@ -131,7 +131,7 @@ impl AskedClaim {
 }
 
 /// What was found on one row.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Found {
     pub(super) verdict: Verdict,
     /// Bit by bit, the claims of the pod that are allocated for other nodes.
@@ -224,8 +224,8 @@ impl Kept {
     #[inline]
     pub(super) fn found(&self, asked: Asked, note: impl FnOnce(u128, Option<&Str>)) -> Option<Verdict> {
         let row = self.row(asked)?;
-        if let Some(rest) = &row.rest {
-            note(rest.unavailable, rest.failure.as_ref());
+        if row.unavailable != 0 || row.rest.is_some() {
+            note(row.unavailable, row.rest.as_ref().and_then(|rest| rest.failure.as_ref()));
         }
         Some(row.verdict)
     }
@@ -263,9 +263,9 @@ impl Kept {
             known.rows.resize_with(node.index() + 1, || None);
         }
         known.count_solution(solution.is_some());
-        let has_rest = unavailable != 0 || failure.is_some() || solution.is_some();
-        let rest = has_rest.then(|| Box::new(Rest { unavailable, failure: failure.clone(), solution }));
-        known.rows[node.index()] = Some(Row { version, extended, verdict, raw_score, rest });
+        let has_rest = failure.is_some() || solution.is_some();
+        let rest = has_rest.then(|| Box::new(Rest { failure: failure.clone(), solution }));
+        known.rows[node.index()] = Some(Row { version, extended, verdict, raw_score, unavailable, rest });
     }
 
     /// The search on the row, as far as it has come; only the steps that it took, where the row's devices are others by now.

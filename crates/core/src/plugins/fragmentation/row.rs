@@ -170,7 +170,7 @@ impl Judge<'_> {
             units.extend(free.units(&row.own).zip(&row.weights).map(|(free, weight)| free * weight));
             all += units.iter().sum::<f64>();
         }
-        let mut usable = Bits::of(units.len());
+        let mut usable = Bits::with_room(units.len());
         let mut of_kind = |kind: &Kind| {
             usable.clear();
             let Some(amounts) = self.can_use(left, kind, &mut usable) else { return kind.share * all };

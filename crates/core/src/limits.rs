@@ -68,7 +68,7 @@ pub const DEVICE_SOLUTION_BYTES: usize = 16 << 10;
 /// Steps of that search that take as long as judging a row.
 pub const DEVICE_STEPS_PER_WORK: u64 = 2;
 
-/// Kinds of claims whose answers of nodes are kept, and of how many nodes in all before the oldest kind goes: some 10 MB.
+/// Kinds of claims whose answers of nodes are kept, and of how many nodes in all before the oldest kind goes: some 7 MB.
 pub const DEVICE_QUESTIONS_KEPT: usize = 8;
 pub const DEVICE_ROWS_KEPT: usize = 100_000;
 

@@ -1,5 +1,6 @@
 //! Pods with devices, in the sizes of upstream's scheduler_perf (`test/integration/scheduler_perf/dra`).
 
+use crate::held::Held;
 use crate::manifests::{self, PodSpec};
 use crate::report::{Row, Times, line};
 use crate::waiting::Waiting;
@@ -7,14 +8,13 @@ use crate::workloads::NO_ZONE;
 use crate::{Prepared, RESOURCE, decode};
 use berth_core::cycle::{Decision, Scheduler};
 use berth_core::io::{BindOutcome, BindRequest, ClaimRequest, ClaimsOutcome, Effect, Input, WrittenClaim};
-use berth_core::ledger::{Ledger, LedgerAccess, PodState};
+use berth_core::ledger::PodState;
 use berth_core::model::{Pod, Time};
 use berth_core::profile::CompiledProfile;
 use berth_core::worker::{Next, Worker};
 use serde_json::{Value, json};
-use std::cell::RefCell;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 pub(crate) const ROWS: &[Row] = &[
     Row { name: "devices: 2,500 claims beside 2,500, 500 nodes of 10", long: false, run: |name| place(name, &CLAIMS) },
@@ -152,7 +152,7 @@ impl Workload {
 
 /// A worker, and the API server that carries out what it asks for at once.
 struct Run<'p> {
-    ledger: RefCell<Ledger>,
+    ledger: Held,
     worker: Worker,
     inputs: Vec<Input>,
     prepared: &'p Prepared,
@@ -166,11 +166,11 @@ impl<'p> Run<'p> {
         let mut ledger = prepared.cluster.ledger();
         prepared.pods.iter().for_each(|pod| ledger.apply_pod(pod.clone()));
         let worker = Worker::new(prepared.profile.clone(), 1);
-        Self { ledger: RefCell::new(ledger), worker, inputs: Vec::new(), prepared, bound: 0, ends: false }
+        Self { ledger: Held::new(ledger), worker, inputs: Vec::new(), prepared, bound: 0, ends: false }
     }
 
-    /// Gives the time until all pods are bound.
-    fn place_all(&mut self) -> Duration {
+    /// Gives how many pods a second it took until all are bound, and how long the ledger was held at a time.
+    fn place_all(&mut self) -> (f64, String) {
         let mut effects = Vec::new();
         let started = Instant::now();
         while self.bound < self.prepared.pods.len() {
@@ -184,11 +184,11 @@ impl<'p> Run<'p> {
                 }
             }
         }
-        started.elapsed()
+        (self.bound as f64 / started.elapsed().as_secs_f64(), self.ledger.take_text())
     }
 
     fn reserve(&mut self, request: &ClaimRequest) {
-        let written = self.ledger.write(|ledger| {
+        let written = self.ledger.change(|ledger| {
             let written = request.writes.iter().map(|write| {
                 let claim = ledger.devices().claim(&write.key).expect("it was decided").clone();
                 let mut claim = claim.once_written(write.allocation.as_deref(), &request.pod.uid);
@@ -209,9 +209,10 @@ impl<'p> Run<'p> {
     fn bind(&mut self, BindRequest { attempt, pod, node, .. }: BindRequest) {
         self.inputs.push(Input::BindEnded { attempt, outcome: BindOutcome::Bound });
         self.bound += 1;
-        self.ledger.write(|ledger| {
+        let ends = self.ends;
+        self.ledger.change(|ledger| {
             ledger.apply_pod(Pod { node_name: Some(node), ..(*pod).clone() });
-            if self.ends {
+            if ends {
                 ledger.delete_pod(&pod.uid);
                 let entries = pod.resource_claims.iter().flat_map(|entries| entries.iter());
                 for name in entries.filter_map(|entry| entry.source.claim()) {
@@ -222,35 +223,27 @@ impl<'p> Run<'p> {
     }
 }
 
-fn rate(pods: usize, took: Duration) -> f64 {
-    pods as f64 / took.as_secs_f64()
-}
-
-/// The best of three runs, and how far they lie apart.
+/// The middle of three runs, and how far they lie apart.
 fn place(name: &str, workload: &Workload) {
     place_alone(name, &workload.prepared());
 }
 
 /// As [`place`], what is prepared.
 pub(crate) fn place_alone(name: &str, prepared: &Prepared) {
-    let runs = [(); 3].map(|()| rate(prepared.pods.len(), Run::of(prepared).place_all()));
-    report(name, runs);
+    report(name, || Run::of(prepared).place_all());
 }
 
-fn report(name: &str, mut runs: [f64; 3]) {
-    runs.sort_unstable_by(f64::total_cmp);
-    let [least, middle, most] = runs;
-    line(name, &format!("{middle:.0} pods/s ({least:.0} to {most:.0})"));
+fn report(name: &str, run: impl Fn() -> (f64, String)) {
+    let mut runs = [run(), run(), run()];
+    runs.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+    let [(least, _), (middle, hold), (most, _)] = runs;
+    line(name, &format!("{middle:.0} pods/s ({least:.0} to {most:.0}); {hold}"));
 }
 
 /// Each pod ends as soon as it is bound.
 fn come_and_go(name: &str, workload: &Workload) {
     let prepared = workload.prepared();
-    let run = || {
-        let mut run = Run { ends: true, ..Run::of(&prepared) };
-        rate(workload.pods, run.place_all())
-    };
-    report(name, [run(), run(), run()]);
+    report(name, || Run { ends: true, ..Run::of(&prepared) }.place_all());
 }
 
 /// The time of each decision with its commit.
@@ -314,5 +307,6 @@ fn claims_come(name: &str) {
     let claim = |i: usize| decode([NONE.claim(&format!("others-{i}"), i)].into_iter()).others;
     let mut after = |i: usize| waiting.after(|ledger| claim(i).into_iter().for_each(|claim| claim.apply(ledger)));
     let times = (0..20).map(&mut after);
-    line(name, &format!("the first pass over all {first:.1?}; {}", Times::of(times.collect()).text()));
+    let times = Times::of(times.collect());
+    line(name, &format!("the first pass over all {first:.1?}; {}; {}", times.text(), waiting.take_text()));
 }

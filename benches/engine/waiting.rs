@@ -102,6 +102,11 @@ impl Waiting {
         self.settle()
     }
 
+    /// How long the ledger was held at a time by steps since the last change.
+    pub(crate) fn take_text(&self) -> String {
+        self.ledger.take_text()
+    }
+
     /// The time of a look at the worker's state, for its status and metrics.
     pub(crate) fn look(&mut self) -> Duration {
         let began = Instant::now();

@@ -20,6 +20,8 @@ mod pods;
 mod random;
 #[path = "dynamic_resources/theirs.rs"]
 mod theirs;
+#[path = "dynamic_resources/waking.rs"]
+mod waking;
 #[path = "dynamic_resources/weighed.rs"]
 mod weighed;
 
@@ -74,6 +76,29 @@ fn devices_count_in_scores_by_allocation_as_they_do_upstream() {
     }
     println!("scores of {same} nodes are the same");
     assert!(same as u64 * 3 > all.end - all.start || all.end - all.start < 100, "only {same} were compared");
+}
+
+/// A pod that fits now is tried, whatever upstream's hint says; and one that upstream tries where Berth does not still fits nowhere.
+#[test]
+fn a_pod_that_waits_for_devices_is_tried_again_whenever_it_fits() {
+    let mut oracle = oracle::Oracle::start();
+    let (mut told, all) = (BTreeMap::new(), seeds());
+    for first in all.clone().step_by(BATCH as usize) {
+        let batch = first..all.end.min(first + BATCH);
+        let drawn: Vec<_> = batch.filter_map(|seed| Some((seed, waking::situation(seed)?))).collect();
+        let asked: Vec<Value> = drawn.iter().map(|(_, (_, happening))| happening.asked()).collect();
+        for ((seed, (before, happening)), hint) in drawn.iter().zip(oracle.ask(asked.iter())) {
+            let fits = matches!(ours::answer(&happening.question), Some(Answer::Placed { .. }));
+            let wakes = happening.wakes(before);
+            let asked = serde_json::to_string_pretty(&happening.asked()).unwrap();
+            assert!(wakes || !fits, "BERTH_CLAIMS_SEED={seed} BERTH_CLAIMS_CASES=1 is not woken\n{before:#}\n{asked}");
+            let key = (hint["hint"] == "Queue", wakes, fits);
+            *told.entry(key).or_insert(0) += 1;
+        }
+    }
+    println!("upstream tries, Berth tries, it fits: {told:?}");
+    let woken = told.get(&(true, true, true)).copied().unwrap_or(0);
+    assert!(woken * 50 > all.end - all.start || all.end - all.start < 100, "only {woken} were helped");
 }
 
 #[test]

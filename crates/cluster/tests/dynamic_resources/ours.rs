@@ -3,6 +3,7 @@
 use berth_cluster::decode::{Decoder, Object};
 use berth_cluster::manifest::from_manifest;
 use berth_core::cycle::{Decision, Explanation, NodeAnswer, Scheduler, explain};
+use berth_core::io::IdleClaim;
 use berth_core::ledger::{ClaimPlan, Ledger, PodState, Proposal};
 use berth_core::model::{Plugin, PluginSet, Pod, RequestMapping, ResourceClaim, Score, Str};
 use berth_core::profile::{CompiledProfile, FitStrategy, ResourceWeight};
@@ -20,19 +21,27 @@ pub(crate) enum Answer {
     /// The attempt ends in an error.
     Failed(String),
     FitsNowhere {
-        /// Why not.
+        /// The code, and why not.
         nodes: BTreeMap<String, String>,
-        /// Whether PostFilter frees a claim.
-        frees: bool,
+        /// What PostFilter does, if it frees a claim.
+        frees: Option<Frees>,
     },
     Placed {
         node: String,
-        /// Why not on the others; empty for nodes that fit.
+        /// As above; empty for nodes that fit.
         nodes: BTreeMap<String, String>,
         /// Normalised.
         scores: BTreeMap<String, i64>,
         written: Vec<Written>,
     },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Frees {
+    /// The devices of an allocated claim.
+    Devices,
+    /// A whole claim, which was made for extended resources.
+    Claim,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -51,8 +60,9 @@ impl Answer {
             Self::Gated(_) => "gated",
             Self::Refused(_) => "refused",
             Self::Failed(_) => "failed",
-            Self::FitsNowhere { frees: false, .. } => "fits nowhere",
-            Self::FitsNowhere { frees: true, .. } => "frees a claim",
+            Self::FitsNowhere { frees: None, .. } => "fits nowhere",
+            Self::FitsNowhere { frees: Some(Frees::Devices), .. } => "frees devices",
+            Self::FitsNowhere { frees: Some(Frees::Claim), .. } => "frees a claim",
             Self::Placed { .. } => "placed",
         }
     }
@@ -72,7 +82,7 @@ pub(crate) fn numbered(written: &mut [Written]) {
     }
 }
 
-fn objects(object: &Value, version: &str, kind: &str) -> Object {
+pub(crate) fn objects(object: &Value, version: &str, kind: &str) -> Object {
     let mut object = object.clone();
     (object["apiVersion"], object["kind"]) = (version.into(), kind.into());
     from_manifest(&mut Decoder::default(), &object).remove(0).unwrap_or_else(|error| panic!("{error}: {object}"))
@@ -83,7 +93,7 @@ pub(crate) fn claim_in(object: &Value) -> ResourceClaim {
     *claim
 }
 
-fn ledger_of(question: &Value) -> (Ledger, Arc<Pod>) {
+pub(crate) fn ledger_of(question: &Value) -> (Ledger, Arc<Pod>) {
     let mut ledger = Ledger::new();
     let kinds = [
         ("nodes", "v1", "Node"),
@@ -123,7 +133,7 @@ fn put_in_flight(ledger: &mut Ledger, question: &Value, pod: &Arc<Pod>) {
     ledger.commit(&proposal, |_| None).unwrap();
 }
 
-fn profile() -> CompiledProfile {
+pub(crate) fn profile() -> CompiledProfile {
     let mut profile = CompiledProfile::default_preset("p");
     profile.filters = PluginSet::of(Plugin::DynamicResources);
     profile.scores = vec![(Score::DynamicResources, 1)];
@@ -175,8 +185,8 @@ pub(crate) fn answer(question: &Value) -> Option<Answer> {
     let (mut nodes, mut scores) = (BTreeMap::new(), BTreeMap::new());
     for (name, answer) in &judgement.nodes {
         match answer {
-            NodeAnswer::Refused { reasons, .. } => {
-                nodes.insert(name.to_string(), reasons[0].clone());
+            NodeAnswer::Refused { code, reasons, .. } => {
+                nodes.insert(name.to_string(), format!("{}: {}", code.as_str(), reasons[0]));
             }
             NodeAnswer::Fits { total, .. } => {
                 nodes.insert(name.to_string(), String::new());
@@ -186,7 +196,10 @@ pub(crate) fn answer(question: &Value) -> Option<Answer> {
     }
     let mut scheduler = Scheduler::new(Arc::new(profile), 1);
     match scheduler.decide(&ledger, &pod) {
-        Decision::NoFit(no_fit) => Some(Answer::FitsNowhere { nodes, frees: no_fit.idle_claim.is_some() }),
+        Decision::NoFit(no_fit) => {
+            let what = |claim: &IdleClaim| if claim.is_extended { Frees::Claim } else { Frees::Devices };
+            Some(Answer::FitsNowhere { nodes, frees: no_fit.idle_claim.as_ref().map(what) })
+        }
         Decision::Place(proposal) => {
             let node = ledger.nodes().name(proposal.node).to_string();
             let committed = ledger.commit(&proposal, |_| None).unwrap();

@@ -1,7 +1,7 @@
 //! What upstream's plugin says, in the form of [`Answer`].
 
 use crate::extended::ANNOTATION;
-use crate::ours::{Answer, Written, claim_in, numbered};
+use crate::ours::{Answer, Frees, Written, claim_in, numbered};
 use berth_core::model::RequestMapping;
 use berth_devices::model::DeviceRequest;
 use serde_json::Value;
@@ -32,14 +32,19 @@ pub(crate) fn answer(question: &Value, answer: &Value) -> Answer {
         if status["code"] == "Error" {
             return Answer::Failed(format!("running \"DynamicResources\" filter plugin: {}", reason(status)));
         }
-        nodes.insert(name.to_owned(), reason(status));
+        let code = status["code"].as_str().unwrap();
+        let text = if code == "Success" { String::new() } else { format!("{code}: {}", reason(status)) };
+        nodes.insert(name.to_owned(), text);
     }
     if let Some(text) = answer["score"]["reasons"][0].as_str() {
         return Answer::Failed(text.to_owned());
     }
     let Some(node) = answer["chosen"].as_str() else {
-        let ends = ["deallocation of ResourceClaim completed", "deletion of ResourceClaim completed"];
-        let frees = ends.contains(&&*reason(&answer["postFilter"]));
+        let frees = match &*reason(&answer["postFilter"]) {
+            "deallocation of ResourceClaim completed" => Some(Frees::Devices),
+            "deletion of ResourceClaim completed" => Some(Frees::Claim),
+            _ => None,
+        };
         return Answer::FitsNowhere { nodes, frees };
     };
     let scores = answer["normalized"].as_object().unwrap().iter();

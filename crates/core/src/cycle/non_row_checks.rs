@@ -76,10 +76,14 @@ impl NonRowChecks<'_> {
         self.complete(cx, resolved, node, own(), Overlay::none())
     }
 
+    /// Whether [`Self::judge_costly`] has anything to do, and a filter may fail: for pods with volumes or claims.
+    pub(super) const fn are_costly(&self) -> bool {
+        self.relations.are_costly()
+    }
+
     /// Takes from `work` what the pod's volumes and claims need on a row whose own verdict is `own`; what was found is kept.
-    #[inline]
     pub(super) fn judge_costly(&self, node: NodeId, own: Verdict, work: &mut Work) -> Result<(), Stop> {
-        if self.relations.are_costly() && (own.fits() || own.cause().is_late()) {
+        if own.fits() || own.cause().is_late() {
             return self.relations.judge_costly(self.cx, node, work);
         }
         Ok(())
@@ -221,7 +225,7 @@ impl NodeScan<'_> {
     pub(crate) fn verdicts(&mut self, work: &mut Work, mut each: impl FnMut(NodeId, Verdict)) -> Result<(), Stop> {
         let Self { checks, rows, nodes } = self;
         let NonRowChecks { cx, resolved, .. } = *checks;
-        let plain = checks.is_empty();
+        let (plain, are_costly) = (checks.is_empty(), checks.are_costly());
         for node in nodes.iter().filter(|node| checks.is_left(**node)) {
             let Some(own) = rows.answer_within(cx, resolved, *node, work) else { return Err(Stop::Unfinished) };
             let own = own.verdict();
@@ -229,7 +233,9 @@ impl NodeScan<'_> {
                 each(*node, own);
                 continue;
             }
-            checks.judge_costly(*node, own, work)?;
+            if are_costly {
+                checks.judge_costly(*node, own, work)?;
+            }
             each(*node, checks.judge_in(cx, resolved, *node, || own));
         }
         Ok(())

@@ -427,6 +427,7 @@ fn collect<const PLAIN: bool>(
     (feasible, tally): (&mut Feasible, &mut Tally),
 ) -> Result<bool, Stop> {
     let NonRowChecks { cx, resolved, .. } = *checks;
+    let are_costly = !PLAIN && checks.are_costly();
     let mut at = 0;
     loop {
         if PLAIN {
@@ -436,11 +437,13 @@ fn collect<const PLAIN: bool>(
         at += 1;
         let Some(answer) = rows.answer_within(cx, resolved, *node, work) else { return Err(Stop::Unfinished) };
         let mut verdict = answer.verdict();
-        if !PLAIN {
+        if are_costly {
             checks.judge_costly(*node, verdict, work)?;
+        }
+        if !PLAIN {
             verdict = checks.judge_in(cx, resolved, *node, || verdict);
         }
-        if !PLAIN && checks.failure().is_some() {
+        if are_costly && checks.failure().is_some() {
             // It ends the attempt, whatever other nodes say.
             return Ok(true);
         }

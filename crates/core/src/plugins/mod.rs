@@ -340,7 +340,10 @@ impl Relations<'_> {
 
     /// The part of [`Self::judge_costly`] that no pod on the node changes.
     pub(crate) fn judge_devices(&self, cx: PluginContext<'_>, node: NodeId, work: &mut Work) -> Result<(), Stop> {
-        self.claims.as_ref().map_or(Ok(()), |claims| claims.judge(cx, node, work))
+        match &self.claims {
+            Some(claims) => claims.judge(cx, node, work),
+            None => Ok(()),
+        }
     }
 
     fn judge_volumes(&self, cx: PluginContext<'_>, node: NodeId, work: &mut Work) -> Result<(), Stop> {

@@ -11,6 +11,8 @@
 
 mod claims;
 mod classes;
+#[cfg(test)]
+mod contention_tests;
 mod contested;
 mod extended;
 mod offers;

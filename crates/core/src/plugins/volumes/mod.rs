@@ -46,8 +46,10 @@ pub(super) fn volumes_there(cx: PluginContext<'_>, node: NodeId, overlay: &Overl
     placed.chain(moved).sum()
 }
 
-fn named(plugin: Plugin, verdict: Result<Verdict, Str>) -> Result<Verdict, Str> {
-    verdict.map_err(|text| format!("running {:?} filter plugin: {text}", plugin.name()).into())
+/// Upstream's words for the end of an attempt by a filter that failed.
+#[cold]
+fn failed(plugin: Plugin, text: &str) -> Str {
+    format!("running {:?} filter plugin: {text}", plugin.name()).into()
 }
 
 impl<'t> Attempt<'t> {
@@ -91,15 +93,19 @@ impl<'t> Attempt<'t> {
         {
             return Ok(refusal);
         }
-        if let Some(state) = &self.limits
-            && let Some(refusal) = named(Plugin::NodeVolumeLimits, state.filter(cx, node, overlay))?.refusal()
-        {
-            return Ok(refusal);
+        if let Some(state) = &self.limits {
+            match state.filter(cx, node, overlay) {
+                Ok(verdict) if verdict.fits() => {}
+                Ok(refusal) => return Ok(refusal),
+                Err(text) => return Err(failed(Plugin::NodeVolumeLimits, &text)),
+            }
         }
-        if let Some(state) = &self.binding
-            && let Some(refusal) = named(Plugin::VolumeBinding, state.filter(cx, node))?.refusal()
-        {
-            return Ok(refusal);
+        if let Some(state) = &self.binding {
+            match state.filter(cx, node) {
+                Ok(verdict) if verdict.fits() => {}
+                Ok(refusal) => return Ok(refusal),
+                Err(text) => return Err(failed(Plugin::VolumeBinding, &text)),
+            }
         }
         Ok(self.zones.as_ref().map_or(Verdict::FITS, |state| state.filter(cx, node)))
     }

@@ -540,7 +540,9 @@ mod tests {
             if let Some(devices) = together {
                 let mut alike = free.clone();
                 alike.take_all_of(&node, devices);
-                allocations.iter().for_each(|allocation| free.take(&node, allocation));
+                for allocation in &allocations {
+                    free.take(&node, allocation);
+                }
                 prop_assert_eq!(format!("{free:?}"), format!("{alike:?}"));
             }
         }

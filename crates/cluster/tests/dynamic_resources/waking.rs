@@ -31,7 +31,7 @@ pub(crate) fn situation(seed: u64) -> Option<(Value, Happening)> {
         4..=6 => of_slice(&random, &question, seed),
         7 => of_class(&random, &question),
         8 => of_node(&random, &question),
-        _ => of_pod(&mut question),
+        _ => Some(of_pod(&mut question)),
     }?;
     let waits = matches!(
         ours::answer(&question)?,
@@ -57,9 +57,9 @@ fn happening(
     (question, list): (&Value, &str),
     at: Option<usize>,
     after: Option<Value>,
-) -> Option<Happening> {
+) -> Happening {
     let before = at.map(|at| question[list][at].clone());
-    Some(Happening { kind, question: with(question, list, at, after.clone()), before, after })
+    Happening { kind, question: with(question, list, at, after.clone()), before, after }
 }
 
 fn pick(random: &Random, list: &Value) -> Option<usize> {
@@ -74,20 +74,20 @@ fn of_claim(random: &Random, question: &mut Value) -> Option<Happening> {
         // It is there only afterwards.
         0 => {
             *question = with(question, "claims", Some(at), None);
-            return happening("claim", (question, "claims"), None, Some(claim));
+            return Some(happening("claim", (question, "claims"), None, Some(claim)));
         }
-        1 => return happening("claim", (question, "claims"), Some(at), None),
+        1 => return Some(happening("claim", (question, "claims"), Some(at), None)),
         2 => claim["status"] = json!({}),
         3 => claim["status"]["reservedFor"] = json!([]),
         _ => claim["metadata"]["labels"] = json!({"told": "nothing"}),
     }
     claim["metadata"]["resourceVersion"] = json!("9");
-    happening("claim", (question, "claims"), Some(at), Some(claim))
+    Some(happening("claim", (question, "claims"), Some(at), Some(claim)))
 }
 
 fn of_slice(random: &Random, question: &Value, seed: u64) -> Option<Happening> {
     let list = (question, "slices");
-    match random.below(4) {
+    Some(match random.below(4) {
         0 | 1 => {
             let others = draw::situation(seed ^ 0x0dd5)["slices"].clone();
             let mut other = others[pick(random, &others)?].clone();
@@ -107,14 +107,14 @@ fn of_slice(random: &Random, question: &Value, seed: u64) -> Option<Happening> {
             slice["spec"]["pool"]["resourceSliceCount"] = json!(1);
             happening("slice", list, Some(at), Some(slice))
         }
-    }
+    })
 }
 
 fn of_class(random: &Random, question: &Value) -> Option<Happening> {
     let at = pick(random, &question["classes"])?;
     let mut class = question["classes"][at].clone();
     class["spec"]["selectors"] = json!([]);
-    happening("class", (question, "classes"), Some(at), Some(class))
+    Some(happening("class", (question, "classes"), Some(at), Some(class)))
 }
 
 fn of_node(random: &Random, question: &Value) -> Option<Happening> {
@@ -123,13 +123,13 @@ fn of_node(random: &Random, question: &Value) -> Option<Happening> {
     node["metadata"]["labels"] = json!({"zone": random.pick(&["a", "b"]), "arch": random.pick(&["x", "y"])});
     if random.percent(40) {
         node["metadata"]["name"] = json!("n9");
-        return happening("node", (question, "nodes"), None, Some(node));
+        return Some(happening("node", (question, "nodes"), None, Some(node)));
     }
-    happening("node", (question, "nodes"), Some(at), Some(node))
+    Some(happening("node", (question, "nodes"), Some(at), Some(node)))
 }
 
 /// Its status says which claims were made from its templates.
-fn of_pod(question: &mut Value) -> Option<Happening> {
+fn of_pod(question: &mut Value) -> Happening {
     let after = question["pod"].clone();
     question["pod"]["status"] = json!({});
     let before = question["pod"].clone();
@@ -137,7 +137,7 @@ fn of_pod(question: &mut Value) -> Option<Happening> {
         "pod": after, "nodes": question["nodes"], "claims": question["claims"], "slices": question["slices"],
         "classes": question["classes"], "inFlight": [],
     });
-    Some(Happening { kind: "pod", before: Some(before), after: Some(after), question })
+    Happening { kind: "pod", before: Some(before), after: Some(after), question }
 }
 
 impl Happening {

@@ -93,7 +93,9 @@ impl World {
         let mut ledger = Ledger::new();
         for name in ["a", "b"] {
             ledger.apply_node(&node(name, 64_000, 64 << 30, 100));
-            cut(name).into_iter().for_each(|slice| ledger.apply_resource_slice(slice));
+            for slice in cut(name) {
+                ledger.apply_resource_slice(slice);
+            }
         }
         ledger.apply_resource_slice(everywhere());
         for (name, of) in [
@@ -112,7 +114,7 @@ impl World {
     fn pod(&mut self) -> Arc<Pod> {
         self.serial += 1;
         let name = format!("p{}", self.serial);
-        let requests = (0..1 + self.rng.below(2)).map(|i| some_request(&mut self.rng, &format!("r{i}"))).collect();
+        let requests = (0..=self.rng.below(2)).map(|i| some_request(&mut self.rng, &format!("r{i}"))).collect();
         self.ledger.apply_resource_claim(claim_of(&name, requests));
         self.ledger.apply_pod(wanting(&name, &[&name]));
         let Some(PodState::Pending(pod)) = self.ledger.pod(&name).cloned() else { panic!("{name} waits") };

@@ -214,8 +214,7 @@ impl<'p> Run<'p> {
             ledger.apply_pod(Pod { node_name: Some(node), ..(*pod).clone() });
             if ends {
                 ledger.delete_pod(&pod.uid);
-                let entries = pod.resource_claims.iter().flat_map(|entries| entries.iter());
-                for name in entries.filter_map(|entry| entry.source.claim()) {
+                for name in pod.named_claims() {
                     ledger.delete_resource_claim(&format!("{}/{name}", pod.key.namespace));
                 }
             }

@@ -172,9 +172,7 @@ mod tests {
         };
         let template = Template { pod: like, claims: Vec::new(), resource_claims: vec![claim] };
         let (made, copy) = template.copy("train-7", &"uid-7".into());
-        let names =
-            copy.resource_claims.iter().flat_map(|entries| entries.iter().filter_map(|entry| entry.source.claim()));
-        assert_eq!(names.map(|name| &**name).collect::<Vec<_>>(), ["train-7-own", "fabric"]);
+        assert_eq!(copy.named_claims().map(|name| &**name).collect::<Vec<_>>(), ["train-7-own", "fabric"]);
         let [Object::ResourceClaim(made)] = &made[..] else { panic!("{made:?}") };
         assert_eq!((&*made.key.name, made.controller.as_deref()), ("train-7-own", Some("uid-7")));
         assert!(made.reserved_for.is_empty() && !made.deleting && *made.uid != *"old");

@@ -2,7 +2,7 @@
 
 pub(crate) use super::overlay::Overlay;
 pub(crate) use super::resolved_pod::{ResolvedPod, Resource, ScoredResource};
-pub(crate) use super::verdict::{PreFilterRefusal, Stop, Verdict};
+pub(crate) use super::verdict::{PreFilterRefusal, Stop, Verdict, filter_failed};
 pub(crate) use super::work::{
     BYTES_PER_WORK, ROWS_PER_WORK, SUMMED_PER_WORK, WORK_PER_LABEL_READ, WORK_PER_ZONE_READ, Work, work_of,
 };

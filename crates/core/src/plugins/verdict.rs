@@ -155,6 +155,12 @@ fn resource_name(bit: u32, shape: &PodShape) -> &str {
     }
 }
 
+/// Upstream's words for the end of an attempt by a filter that failed.
+#[cold]
+pub(crate) fn filter_failed(plugin: Plugin, text: &str) -> Str {
+    format!("running {:?} filter plugin: {text}", plugin.name()).into()
+}
+
 /// Upstream's text for the lacking resource that `bit` of a verdict stands for.
 pub(crate) fn lacking_text(bit: u32, shape: &PodShape) -> Cow<'static, str> {
     match bit {

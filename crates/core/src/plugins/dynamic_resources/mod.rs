@@ -31,7 +31,7 @@ pub(crate) use readiness::{AwaitedDevice, Readiness, awaited_devices, readiness}
 pub(crate) use resolve::waits_for;
 pub use survey::{ClaimSurvey, SurveyedAsk};
 
-use super::context::{Cause, Plugin, PluginContext, PreFilterRefusal, Stop, Verdict, Work};
+use super::context::{Cause, Plugin, PluginContext, PreFilterRefusal, Stop, Verdict, Work, filter_failed};
 use crate::io::IdleClaim;
 use crate::ledger::{ClaimPlan, DeviceTable, ExtendedPlan, Ledger, NodeId};
 use crate::limits::{DEVICE_SOLUTION_BYTES, DEVICE_STEPS, DEVICE_STEPS_REPEATED};
@@ -118,8 +118,7 @@ impl<'t> State<'t> {
     fn note(&self, unavailable: u128, failure: Option<&Str>) {
         self.unavailable.set(self.unavailable.get() | unavailable);
         if let Some(text) = failure {
-            let _ =
-                self.failure.set(format!("running {:?} filter plugin: {text}", Plugin::DynamicResources.name()).into());
+            self.failure.get_or_init(|| filter_failed(Plugin::DynamicResources, text));
         }
     }
 

@@ -5,7 +5,7 @@
 pub(super) mod kept;
 pub(super) mod mounts;
 
-use super::context::{Cause, Overlay, Plugin, PluginContext, Stop, Verdict, Work};
+use super::context::{Cause, Overlay, Plugin, PluginContext, Stop, Verdict, Work, filter_failed};
 use super::volume_binding::Sought;
 use super::{node_volume_limits, volume_binding, volume_restrictions, volume_zone};
 use crate::ledger::{NodeId, VolumePlan};
@@ -44,12 +44,6 @@ pub(super) fn volumes_there(cx: PluginContext<'_>, node: NodeId, overlay: &Overl
     let placed = cx.ledger.volumes().placed_on(node).iter().map(|placed| 1 + removed + placed.volumes.len());
     let moved = overlay.mounts_added().chain(overlay.mounts_removed()).map(|(_, volumes)| volumes.len());
     placed.chain(moved).sum()
-}
-
-/// Upstream's words for the end of an attempt by a filter that failed.
-#[cold]
-fn failed(plugin: Plugin, text: &str) -> Str {
-    format!("running {:?} filter plugin: {text}", plugin.name()).into()
 }
 
 impl<'t> Attempt<'t> {
@@ -97,14 +91,14 @@ impl<'t> Attempt<'t> {
             match state.filter(cx, node, overlay) {
                 Ok(verdict) if verdict.fits() => {}
                 Ok(refusal) => return Ok(refusal),
-                Err(text) => return Err(failed(Plugin::NodeVolumeLimits, &text)),
+                Err(text) => return Err(filter_failed(Plugin::NodeVolumeLimits, &text)),
             }
         }
         if let Some(state) = &self.binding {
             match state.filter(cx, node) {
                 Ok(verdict) if verdict.fits() => {}
                 Ok(refusal) => return Ok(refusal),
-                Err(text) => return Err(failed(Plugin::VolumeBinding, &text)),
+                Err(text) => return Err(filter_failed(Plugin::VolumeBinding, &text)),
             }
         }
         Ok(self.zones.as_ref().map_or(Verdict::FITS, |state| state.filter(cx, node)))

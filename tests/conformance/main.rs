@@ -51,9 +51,6 @@ use oracle::Oracle;
 use std::collections::BTreeSet;
 use std::io::Write as _;
 
-/// Runs smaller than this prove nothing about coverage.
-const ENOUGH: usize = 4_000;
-
 /// Spoils an answer.
 type Fault = fn(&mut preemption::Preemption);
 
@@ -73,7 +70,8 @@ fn every_answer_is_upstreams() {
     }
     assert!(summary.differences.is_empty(), "{}\n{}", summary.line(&options), summary.report(&mut oracle, engine::ask));
     let searched = summary.coverage.paths.clusters;
-    let many = options.only.is_some() || searched * 5 >= summary.clusters * 2;
+    // Some 44 of 100: few clusters may have fewer.
+    let many = summary.clusters < 1_500 || searched * 5 >= summary.clusters * 2;
     assert!(many, "victims were searched in {searched} clusters only, of {}", summary.clusters);
     let unknown = summary.coverage.unknown();
     assert!(
@@ -82,9 +80,8 @@ fn every_answer_is_upstreams() {
         unknown.join("\n")
     );
     let missing = summary.coverage.missing();
-    let enough = options.only.is_none() && summary.clusters >= ENOUGH;
     assert!(
-        !enough || missing.is_empty(),
+        !options.are_enough(summary.clusters) || missing.is_empty(),
         "{}\nnever produced, so never compared: draw more of it:\n{}\n\n{}",
         summary.line(&options),
         missing.join("\n"),

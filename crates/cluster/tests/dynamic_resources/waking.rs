@@ -44,8 +44,10 @@ pub(crate) fn situation(seed: u64) -> Option<(Value, Happening)> {
 fn with(question: &Value, list: &str, before: Option<usize>, after: Option<Value>) -> Value {
     let mut question = question.clone();
     let objects = question[list].as_array_mut().unwrap();
-    let before = before.map(|at| objects.remove(at));
-    let at = before.map_or(objects.len(), |_| 0);
+    if let Some(at) = before {
+        objects.remove(at);
+    }
+    let at = before.unwrap_or(objects.len());
     if let Some(after) = after {
         objects.insert(at, after);
     }

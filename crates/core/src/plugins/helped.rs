@@ -70,12 +70,12 @@ pub(super) fn helped_by(change: &Change, inside: bool) -> PluginSet {
         Change::DeviceClass | Change::Device(DeviceChange::Slice { .. }) => add(&[Plugin::DynamicResources]),
         Change::Device(DeviceChange::Claim { freed, .. }) if !freed.is_empty() => add(&[Plugin::DynamicResources]),
         Change::Resized { .. }
-        | Change::Device(DeviceChange::SliceDeleted | DeviceChange::Claim { .. })
+        | Change::Device(DeviceChange::Claim { .. })
         | Change::Budget { .. }
         | Change::VictimStays { .. }
         | Change::PodPending { .. }
         | Change::BoundElsewhere { .. }
-        | Change::Confirmed
+        | Change::Confirmed { .. }
         | Change::PodDeleted { .. } => {}
     }
     helped
@@ -112,10 +112,10 @@ fn helped_by_node(aspects: NodeAspects, inside: bool, add: &mut impl FnMut(&[Plu
 const fn helped_by_volume(change: &VolumeChange) -> &'static [Plugin] {
     use Plugin::{NodeVolumeLimits, VolumeBinding, VolumeZone};
     match change {
-        VolumeChange::VolumeAdded
-        | VolumeChange::VolumeUpdated { zones: true }
+        VolumeChange::VolumeAdded { .. }
+        | VolumeChange::VolumeUpdated { zones: true, .. }
         | VolumeChange::ClassAdded { waits: true } => &[VolumeBinding, VolumeZone],
-        VolumeChange::VolumeUpdated { zones: false }
+        VolumeChange::VolumeUpdated { zones: false, .. }
         | VolumeChange::ClassAdded { waits: false }
         | VolumeChange::ClassUpdated { topologies: true }
         | VolumeChange::CsiNodeUpdated { raised: false, migrated: true }
@@ -130,7 +130,7 @@ const fn helped_by_volume(change: &VolumeChange) -> &'static [Plugin] {
         // Without its CSINode a node has no limits.
         | VolumeChange::CsiNodeDeleted
         | VolumeChange::Detached => &[NodeVolumeLimits],
-        VolumeChange::VolumeDeleted
+        VolumeChange::VolumeDeleted { .. }
         | VolumeChange::ClaimAdded(_)
         | VolumeChange::ClaimUpdated(_)
         | VolumeChange::ClaimDeleted(_)

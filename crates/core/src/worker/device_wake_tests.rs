@@ -1,11 +1,13 @@
 //! No wake-up is missed of a pod that waits for devices, and devices of a driver that it cannot want do not wake it.
 
 use super::extended_tests::asking;
+use super::lock_tests::Counted;
 use super::*;
 use crate::cycle::{Explanation, Rng, explain};
 use crate::device_testing::{allocated, claim_of, class, cluster, devices_of, key, request, wanting};
 use crate::io::{BindOutcome, BindRequest, ClaimRequest, ClaimsOutcome, WrittenClaim};
 use crate::ledger::{Ledger, PodState};
+use crate::limits::CHANGES_PER_HOLD;
 use crate::model::{DeviceClass, Pod, ResourceClaim};
 use crate::plugins::Plugin;
 use crate::testing::node;
@@ -109,14 +111,30 @@ impl World {
         }
     }
 
+    /// A slice of two that a pool may have. Where there are more of its generation than it says, the pool is not complete.
+    fn slice(&mut self, driver: &str, on: &str) -> ResourceSlice {
+        let count = self.rng.below(3) as usize;
+        let is_more = self.rng.below(3) == 0;
+        let mut drawn = slice(driver, on, &if is_more { ["2", "3"] } else { ["0", "1"] }[..count]);
+        if is_more {
+            drawn.name = format!("{}-more", drawn.name).into();
+        }
+        drawn.resource_slice_count = 1 + i64::from(self.rng.below(4) == 0);
+        drawn.generation = 1 + i64::from(self.rng.below(4) == 0);
+        drawn
+    }
+
     fn event(&mut self) {
         let (driver, on) = (self.pick(&DRIVERS), self.pick(&NODES));
         match self.rng.below(12) {
             0..=2 => {
-                let devices = &["0", "1"][..self.rng.below(3) as usize];
-                self.ledger.borrow_mut().apply_resource_slice(slice(driver, on, devices));
+                let slice = self.slice(driver, on);
+                self.ledger.borrow_mut().apply_resource_slice(slice);
             }
-            3 => self.ledger.borrow_mut().delete_resource_slice(&format!("{driver}-{on}")),
+            3 => {
+                let name = self.pick(&["", "-more"]);
+                self.ledger.borrow_mut().delete_resource_slice(&format!("{driver}-{on}{name}"));
+            }
             4 => {
                 for class in classes(&mut self.rng) {
                     self.ledger.borrow_mut().apply_device_class(class);
@@ -268,6 +286,59 @@ fn tries(wants: &str, happens: &[&dyn Fn(&mut Ledger)]) -> Vec<u32> {
         step()
     });
     tried.collect()
+}
+
+/// Two slices of a pool that has one, as it says, leave it incomplete.
+#[test]
+fn a_slice_that_goes_may_complete_a_pool() {
+    let more = || ResourceSlice { name: "more".into(), ..slice("e", "a", &["1"]) };
+    let events: [&dyn Fn(&mut Ledger); 3] = [
+        &|ledger| ledger.apply_resource_slice(more()),
+        &|ledger| ledger.apply_resource_slice(slice("e", "a", &["0"])),
+        &|ledger| ledger.delete_resource_slice("more"),
+    ];
+    assert_eq!(tries("of-d", &events), [1, 1, 1]);
+    let ledger = RefCell::new(Ledger::new());
+    ledger.borrow_mut().apply_node(&node("a", 4_000, 8 << 30, 100));
+    ledger.borrow_mut().apply_device_class(class("of-e", Some("device.driver == 'e'")));
+    ledger.borrow_mut().apply_resource_slice(slice("e", "a", &["0"]));
+    ledger.borrow_mut().apply_resource_slice(more());
+    ledger.borrow_mut().apply_resource_claim(claim_of("c", vec![request("r", "of-e", 1)]));
+    ledger.borrow_mut().apply_pod(wanting("p", &["c"]));
+    let mut worker = Worker::new(Arc::new(CompiledProfile::default_preset("test")), 1);
+    let mut is_placed = |seconds: u64| {
+        let mut effects = Vec::new();
+        while worker.step(Time::from_millis(1_000 * seconds), &mut Vec::new(), &ledger, &mut effects) == Next::Now {}
+        effects.iter().any(|effect| matches!(effect, Effect::ReserveClaims(_)))
+    };
+    assert!(!is_placed(0));
+    ledger.borrow_mut().delete_resource_slice("more");
+    assert!(is_placed(20));
+}
+
+/// Each claim of a pod is an entry of an index, which is made when the pod comes and taken out when it goes.
+#[test]
+fn pods_with_many_claims_take_more_of_a_hold() {
+    let ledger = Counted::with_nodes(1);
+    let mut worker = Worker::new(Arc::new(CompiledProfile::default_preset("test")), 1);
+    let names: Vec<String> = (0..127).map(|claim| format!("c{claim}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut holds = |change: &dyn Fn(&mut Ledger, usize), pods: std::ops::Range<usize>| {
+        pods.for_each(|pod| change(&mut ledger.ledger.borrow_mut(), pod));
+        ledger.judged.take();
+        worker.step(Time::ZERO, &mut Vec::new(), &ledger, &mut Vec::new());
+        ledger.judged.take().len()
+    };
+    let of_one_hold = CHANGES_PER_HOLD / 128;
+    let changes: [&dyn Fn(&mut Ledger, usize); 2] = [
+        &|ledger, i| ledger.apply_pod(Pod { gates: vec!["g".into()], ..wanting(&format!("p{i}"), &names) }),
+        &|ledger, i| ledger.delete_pod(&format!("p{i}")),
+    ];
+    holds(changes[0], 0..0);
+    for change in changes {
+        let of_few = holds(change, 0..of_one_hold);
+        assert_eq!(holds(change, of_one_hold..4 * of_one_hold), of_few + 2);
+    }
 }
 
 #[test]

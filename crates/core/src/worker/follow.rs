@@ -29,9 +29,14 @@ fn by_namespace(claims: &BTreeSet<ClaimKey>) -> BTreeMap<&str, Vec<&str>> {
     of_namespace
 }
 
-/// What a change takes of [`CHANGES_PER_HOLD`]: a pod that comes is found by each of its claims from then on.
+/// What a change takes of [`CHANGES_PER_HOLD`]: a pod that comes is found by each of its claims from then on, and no longer when it goes.
 fn cost_of(change: &Change) -> usize {
-    if let Change::PodPending { pod, .. } = change { cost_of_pod(pod) } else { 1 }
+    match change {
+        Change::PodPending { pod, .. } | Change::BoundElsewhere { pod, .. } | Change::PodDeleted { pod } => {
+            cost_of_pod(pod)
+        }
+        _ => 1,
+    }
 }
 
 fn cost_of_pod(pod: &Pod) -> usize {
@@ -424,7 +429,7 @@ impl Worker {
         oldest_first(&mut served);
         self.forget_all_but(&served);
         self.hints.note_gap(version);
-        self.volumes.dirty = true;
+        self.volumes.note_gap();
         self.parked.dirty = true;
         self.preemptions.note_gap();
         // What happens from here on is in the log.

@@ -47,10 +47,9 @@ pub enum DeviceChange {
         /// The uid of the pod that it was made for, if it is for extended resources.
         of_pod: Option<Str>,
     },
-    /// A ResourceSlice of the driver was added or changed.
+    /// A ResourceSlice of the driver was added, changed or deleted. A pool may be complete without a slice that is gone, and its former
+    /// generation be the newest.
     Slice { driver: Str },
-    /// A ResourceSlice was deleted: this helps nobody.
-    SliceDeleted,
 }
 
 /// Each once. A claim seldom has devices of two.
@@ -251,10 +250,10 @@ impl Ledger {
         self.devices.note_offers_of(&self.nodes, pool.iter());
         let left = pool.iter().flat_map(|pool| newest(&self.devices.slices, pool)).find(|own| *own.name == *name);
         let left: Vec<_> = left.into_iter().cloned().collect();
-        if self.devices.slices.delete(name) {
+        if let Some(pool) = pool.filter(|_| self.devices.slices.delete(name)) {
             self.devices.slices_version += 1;
-            self.devices.follow_counters(pool.iter(), &left);
-            self.record(None, Change::Device(DeviceChange::SliceDeleted));
+            self.devices.follow_counters([&pool].into_iter(), &left);
+            self.record(None, Change::Device(DeviceChange::Slice { driver: pool.driver }));
         }
     }
 

@@ -1,4 +1,4 @@
-//! Sets of the devices of one node, by their numbers: most nodes have at most 64, and then a set is one word.
+//! Sets of the devices, or of the units, of one node, by their numbers: most nodes have at most 64, and then a set is one word.
 
 use smallvec::{SmallVec, smallvec};
 

@@ -45,13 +45,15 @@ pub struct Usable {
 /// What others have of one device.
 #[derive(Debug, Clone, Default)]
 struct Shares {
-    /// Somebody has a share: then its counters are paid for.
-    is_shared: bool,
+    /// Somebody has a share: what the device takes from counters is taken.
+    is_taken: bool,
+    /// A share says what it consumes: then the next one asks nothing of the counters.
+    has_sums: bool,
     /// What shares consume, by capacity; empty where they consume nothing.
     consumed: Amounts,
 }
 
-static NO_SHARES: Shares = Shares { is_shared: false, consumed: Amounts::new_const() };
+static NO_SHARES: Shares = Shares { is_taken: false, has_sums: false, consumed: Amounts::new_const() };
 
 impl Free {
     /// O(devices), and O(devices of the pools) where they take from counters.
@@ -64,9 +66,11 @@ impl Free {
             if in_use.is_dedicated() {
                 free.dedicated.insert(index);
             }
-            if in_use.has_sums() {
-                let consumed = device.capacity.iter().map(|(name, _)| in_use.consumed(name)).collect();
-                *free.shares_of(node, index) = Shares { is_shared: true, consumed };
+            if in_use.has_shares() {
+                let has_sums = in_use.has_sums();
+                let amounts = device.capacity.iter().map(|(name, _)| in_use.consumed(name));
+                let consumed = if has_sums { amounts.collect() } else { Amounts::new() };
+                *free.shares_of(node, index) = Shares { is_taken: true, has_sums, consumed };
             }
         }
         let left = |pool: &Pool| pool.counters().left(pool, allocated.pool(&pool.id));
@@ -107,7 +111,7 @@ impl Free {
 
     fn take_whole(&mut self, node: &NodeDevices, index: usize) {
         self.dedicated.insert(index);
-        if !self.shares(index).is_shared {
+        if !self.shares(index).is_taken {
             self.pay(node, index);
         }
     }
@@ -115,11 +119,14 @@ impl Free {
     fn take_share(&mut self, node: &NodeDevices, index: usize, result: &DeviceResult) {
         let capacity = &node.devices[index].device().capacity;
         let shares = self.shares_of(node, index);
-        shares.consumed.resize(capacity.len(), Quantity::ZERO);
+        if !result.consumed_capacity.is_empty() {
+            shares.has_sums = true;
+            shares.consumed.resize(capacity.len(), Quantity::ZERO);
+        }
         for (consumed, (name, _)) in shares.consumed.iter_mut().zip(capacity) {
             *consumed += named(&result.consumed_capacity, name).copied().unwrap_or_default();
         }
-        if !std::mem::replace(&mut shares.is_shared, true) {
+        if !std::mem::replace(&mut shares.is_taken, true) {
             self.pay(node, index);
         }
     }
@@ -187,7 +194,7 @@ impl Free {
         let parts = node.pools.get(own.pool).counters().parts(own.in_pool);
         let is_left =
             |(counter, amount): &(u32, Quantity)| *amount <= self.counters[own.pool as usize][*counter as usize];
-        shares.is_shared || parts.iter().all(is_left)
+        shares.has_sums || parts.iter().all(is_left)
     }
 }
 
@@ -405,10 +412,22 @@ mod tests {
         Shared,
         /// So many of the 8 slices of the set that it and its neighbours are cut from.
         Cut(i64),
+        /// As [`Self::Cut`], for any number of pods, who consume nothing else of it.
+        Bare(i64),
+    }
+
+    impl Kind {
+        fn slices(self) -> Option<i64> {
+            match self {
+                Self::Cut(slices) | Self::Bare(slices) => Some(slices),
+                _ => None,
+            }
+        }
     }
 
     fn kind() -> impl Strategy<Value = Kind> {
-        prop_oneof![3 => Just(Kind::Whole), 1 => Just(Kind::Shared), 1 => (1..5_i64).prop_map(Kind::Cut)]
+        let [cut, bare] = [Kind::Cut, Kind::Bare].map(|kind| (1..5_i64).prop_map(kind));
+        prop_oneof![3 => Just(Kind::Whole), 1 => Just(Kind::Shared), 1 => cut, 1 => bare]
     }
 
     /// Kinds of devices, most often all of them whole: then the bits say everything.
@@ -428,11 +447,12 @@ mod tests {
             match kind {
                 Kind::Whole => Device { name, ..Device::default() },
                 Kind::Shared => Device { name, ..shared("") },
-                Kind::Cut(slices) => {
+                Kind::Cut(slices) | Kind::Bare(slices) => {
                     let counters = vec![("slices".into(), quantity(&slices.to_string()))];
                     let counter_set = set_of(index).into();
                     let consumes_counters = vec![CounterConsumption { counter_set, counters }];
-                    Device { name, consumes_counters, ..Device::default() }
+                    let allow_multiple_allocations = matches!(kind, Kind::Bare(_));
+                    Device { name, consumes_counters, allow_multiple_allocations, ..Device::default() }
                 }
             }
         };
@@ -449,6 +469,7 @@ mod tests {
     struct Naive<'a> {
         kinds: &'a [Kind],
         whole: Vec<bool>,
+        is_held: Vec<bool>,
         gib: Vec<i64>,
         slices: BTreeMap<String, i64>,
     }
@@ -457,7 +478,8 @@ mod tests {
         fn take(&mut self, device: usize, gib: Option<i64>) {
             self.whole[device] |= gib.is_none();
             self.gib[device] += gib.unwrap_or_default();
-            if let Kind::Cut(slices) = self.kinds[device] {
+            let was_held = std::mem::replace(&mut self.is_held[device], true);
+            if let Some(slices) = self.kinds[device].slices().filter(|_| !was_held) {
                 *self.slices.entry(set_of(device)).or_insert(8) -= slices;
             }
         }
@@ -466,12 +488,12 @@ mod tests {
         fn units(&self) -> (Vec<usize>, Vec<f64>) {
             let (mut sets, mut of_device, mut free) = (BTreeMap::new(), Vec::new(), Vec::new());
             for (device, kind) in self.kinds.iter().enumerate() {
-                if let (Kind::Cut(_), Some(known)) = (kind, sets.get(&set_of(device))) {
+                if let (Some(_), Some(known)) = (kind.slices(), sets.get(&set_of(device))) {
                     of_device.push(*known);
                     continue;
                 }
                 of_device.push(free.len());
-                if let Kind::Cut(_) = kind {
+                if kind.slices().is_some() {
                     sets.insert(set_of(device), free.len());
                     free.push(self.left(device).max(0) as f64 / 8.0);
                 } else {
@@ -489,8 +511,8 @@ mod tests {
         fn can_have(&self, device: usize, gib: Option<i64>) -> bool {
             let is_left = match (self.kinds[device], gib) {
                 (Kind::Whole, None) => true,
-                (Kind::Cut(slices), None) => slices <= self.left(device),
-                (Kind::Whole | Kind::Cut(_), Some(_)) => false,
+                (Kind::Cut(slices) | Kind::Bare(slices), None) => slices <= self.left(device),
+                (Kind::Whole | Kind::Cut(_) | Kind::Bare(_), Some(_)) => false,
                 (Kind::Shared, gib) => self.gib[device] + gib.unwrap_or(80) <= 80,
             };
             is_left && !self.whole[device]
@@ -506,18 +528,26 @@ mod tests {
             more in prop::collection::vec(0..130_usize, 0..4),
         ) {
             let node = node_of(&kinds);
-            let (whole_of, gib_of) = (vec![false; kinds.len()], vec![0; kinds.len()]);
-            let mut naive = Naive { kinds: &kinds, whole: whole_of, gib: gib_of, slices: BTreeMap::new() };
+            let (none, gib) = (vec![false; kinds.len()], vec![0; kinds.len()]);
+            let mut naive = Naive { kinds: &kinds, whole: none.clone(), is_held: none, gib, slices: BTreeMap::new() };
             let mut state = AllocatedState::default();
             let mut free = Free::new(&node, &state);
             for (at, (device, tens)) in taken.into_iter().enumerate() {
                 let device = device % kinds.len();
-                let gib = (kinds[device] == Kind::Shared).then_some(10 * tens);
+                let gib = match kinds[device] {
+                    Kind::Shared => Some(10 * tens),
+                    Kind::Bare(_) => Some(0),
+                    _ => None,
+                };
                 if naive.whole[device] || naive.gib[device] + gib.unwrap_or(0) > 80 {
                     continue;
                 }
                 let name = format!("{device:03}");
-                let allocation = gib.map_or_else(|| whole(&name), |gib| share(&name, &at.to_string(), &format!("{gib}Gi")));
+                let mut allocation =
+                    gib.map_or_else(|| whole(&name), |gib| share(&name, &at.to_string(), &format!("{gib}Gi")));
+                if let Kind::Bare(_) = kinds[device] {
+                    allocation.results[0].consumed_capacity.clear();
+                }
                 naive.take(device, gib);
                 free.take(&node, &allocation);
                 state.allocate(&allocation);

@@ -139,6 +139,10 @@ impl DeviceUse {
         self.dedicated > 1 || self.dedicated > 0 && !self.shares.is_empty()
     }
 
+    pub(crate) const fn has_shares(&self) -> bool {
+        !self.shares.is_empty()
+    }
+
     /// Whether a share says what it consumes: then the counters of the device are paid for.
     pub(crate) const fn has_sums(&self) -> bool {
         self.sums.is_some()

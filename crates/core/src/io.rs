@@ -15,6 +15,11 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AttemptId(pub u64);
 
+impl AttemptId {
+    /// No attempt comes before it.
+    pub(crate) const FIRST: Self = Self(0);
+}
+
 /// Pods for which no bind is sent at present, since too many binds are of unknown outcome: they are not decided either.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Paused {

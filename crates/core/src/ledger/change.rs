@@ -52,7 +52,9 @@ pub enum Change {
         node: Str,
     },
     /// A pod that was assumed is seen bound to the node it was assumed on.
-    Confirmed,
+    Confirmed {
+        pod: Str,
+    },
     /// A pending or assumed pod was deleted or has finished.
     PodDeleted {
         pod: Arc<Pod>,
@@ -79,6 +81,7 @@ pub enum Change {
     /// Its node's row is not stamped: no column depends on it, and answers cached by row come from columns alone. What
     /// counts or matches placed pods follows this change in the log, and anti-affinity terms have a version of their own.
     Regrouped {
+        pod: Str,
         node: NodeId,
         before: Arc<MatchClass>,
         after: Arc<MatchClass>,
@@ -114,19 +117,24 @@ impl Change {
     /// Whether a search or a preemption may read what changed. Nothing reads pods that wait but their nominations, which have a version
     /// of their own, and a confirmation only says that what was assumed is so.
     const fn is_fact(&self) -> bool {
-        !matches!(self, Self::PodPending { .. } | Self::PodDeleted { .. } | Self::Confirmed)
+        !matches!(self, Self::PodPending { .. } | Self::PodDeleted { .. } | Self::Confirmed { .. })
     }
 }
 
 /// What changed of volumes and their like, as far as a queueing hint may care.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VolumeChange {
-    VolumeAdded,
+    VolumeAdded {
+        names: VolumeNames,
+    },
     VolumeUpdated {
+        names: VolumeNames,
         /// Whether the zones or regions of its labels changed.
         zones: bool,
     },
-    VolumeDeleted,
+    VolumeDeleted {
+        names: VolumeNames,
+    },
     ClaimAdded(ClaimKey),
     ClaimUpdated(ClaimKey),
     ClaimDeleted(ClaimKey),
@@ -162,6 +170,13 @@ pub enum VolumeChange {
     Detached,
     /// What was assumed for a pod was undone: a volume or claim is free again.
     Released,
+}
+
+/// A volume, and the claim that it is bound to or kept for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct VolumeNames {
+    pub volume: Str,
+    pub claim: Option<ClaimKey>,
 }
 
 impl VolumeChange {
@@ -327,7 +342,7 @@ mod tests {
         let classes: Vec<_> = (0..100).map(|i| Arc::new(MatchClass::of(&labelled(i, 1 << 20)))).collect();
         for classes in classes.windows(2) {
             let (before, after) = (classes[0].clone(), classes[1].clone());
-            log.push(Change::Regrouped { node: NodeId::new(0), before, after });
+            log.push(Change::Regrouped { pod: "p".into(), node: NodeId::new(0), before, after });
         }
         assert!(log.entries.len() < 32, "{} entries", log.entries.len());
         assert!(log.since(log.version - 1).is_ok(), "the newest is there");

@@ -50,7 +50,7 @@ mod volumes;
 mod workloads;
 
 pub use age::oldest_first;
-pub use change::{Change, ChangeLog, LogGap, NodeAspects, VolumeChange};
+pub use change::{Change, ChangeLog, LogGap, NodeAspects, VolumeChange, VolumeNames};
 pub use commit::{BindOutcome, Committed, Conflict, Proposal};
 pub(crate) use devices::FollowedOffers;
 pub use devices::{ClaimPlan, ContestedDevice, DeviceChange, DeviceClasses, DeviceTable, Drivers, ExtendedPlan};

@@ -42,9 +42,10 @@ impl std::ops::BitOrAssign for Kinds {
 impl Change {
     const fn kind(&self) -> Kinds {
         match self {
-            Self::PodPending { .. } | Self::PodDeleted { .. } | Self::BoundElsewhere { .. } | Self::Confirmed => {
-                Kinds::WAITING
-            }
+            Self::PodPending { .. }
+            | Self::PodDeleted { .. }
+            | Self::BoundElsewhere { .. }
+            | Self::Confirmed { .. } => Kinds::WAITING,
             Self::PodPlaced { .. } => Kinds::PLACED,
             _ => Kinds::OTHER,
         }

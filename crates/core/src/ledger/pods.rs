@@ -287,7 +287,7 @@ impl Ledger {
             self.volumes.unmount(&before);
             self.volumes.mount(&seen);
         }
-        self.regroup(seen.node, &before.match_class, &seen.match_class);
+        self.regroup((&seen.uid, seen.node), &before.match_class, &seen.match_class);
     }
 
     fn resize(&mut self, node: NodeId, before: Arc<Usage>, after: Arc<Usage>) {
@@ -298,13 +298,14 @@ impl Ledger {
         self.record(Some(node), Change::Resized { node, before, after });
     }
 
-    fn regroup(&mut self, node: NodeId, before: &Arc<MatchClass>, after: &Arc<MatchClass>) {
+    fn regroup(&mut self, (pod, node): (&Str, NodeId), before: &Arc<MatchClass>, after: &Arc<MatchClass>) {
         if Arc::ptr_eq(before, after) {
             return;
         }
         self.match_classes.remove(before, node);
         self.match_classes.add(after, node);
-        let version = self.record(None, Change::Regrouped { node, before: before.clone(), after: after.clone() });
+        let change = Change::Regrouped { pod: pod.clone(), node, before: before.clone(), after: after.clone() };
+        let version = self.record(None, change);
         self.terms.remove(before, node, version);
         self.terms.add(after, node, version);
     }
@@ -371,7 +372,7 @@ impl Ledger {
     /// The assumption was right. From now on the object seen counts: admission may have changed it on binding.
     fn confirm(&mut self, pod: &Pod, placed: Arc<PlacedPod>, writes: Option<&VolumeWrites>) {
         self.pods.states.insert(pod.uid.clone(), PodState::Bound(placed));
-        self.record(None, Change::Confirmed);
+        self.record(None, Change::Confirmed { pod: pod.uid.clone() });
         self.release_volumes(&pod.uid, writes);
         self.update_placed(pod);
     }

@@ -81,6 +81,9 @@ mod upstream_tests;
 mod volume_lock_tests;
 #[cfg(test)]
 mod volume_tests;
+mod volume_waits;
+#[cfg(test)]
+mod volume_waits_tests;
 #[cfg(test)]
 mod volume_wake_tests;
 mod volumes;
@@ -118,7 +121,7 @@ use preemption::PendingPreemptions;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use volumes::VolumeWaits;
+use volume_waits::VolumeWaits;
 use window::Window;
 
 /// When a worker wants to step again.
@@ -399,7 +402,7 @@ impl Worker {
     }
 
     fn next(&self, now: Time) -> Next {
-        if self.volumes.dirty {
+        if self.volumes.are_concerned() {
             // There was nothing to write.
             return Next::Now;
         }
@@ -415,7 +418,7 @@ impl Worker {
         let backoff = self.queue.next_backoff_end().filter(|_| active);
         let sweep = self.next_sweep.filter(|_| self.queue.counts().unschedulable > 0);
         let ages = self.arms.counts_until();
-        let waits = [self.volumes.next_timeout(), self.preemptions.next_retry(), self.parked.retry_at, ages];
+        let waits = [self.volumes.next_look(), self.preemptions.next_retry(), self.parked.retry_at, ages];
         let timers = waits.into_iter().chain([backoff, sweep, has_room_at]);
         timers.flatten().min().map_or(Next::Idle, Next::At)
     }

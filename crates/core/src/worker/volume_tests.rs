@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// A ledger with nodes `a` and `b`, workers on it, and writes and binds that end when the test ends them.
 pub(super) struct Bench {
-    ledger: RefCell<Ledger>,
+    pub(super) ledger: RefCell<Ledger>,
     pub(super) workers: Vec<Worker>,
     inputs: Vec<Vec<Input>>,
     pub(super) binds: Vec<(usize, AttemptId, Arc<Pod>, Str)>,

@@ -7,7 +7,7 @@
 //!
 //! ResourceClaims are allocated and reserved before volumes are written; upstream does both side by side.
 //!
-//! Nothing is polled: the change log says when to look again, and the timeout is a timer.
+//! Nothing is polled: the change log says [whom to look at](super::volume_waits) again, and the timeout is a timer.
 
 use super::attempt::look_on;
 use super::device_waits::{DeviceWait, WaitEnd};
@@ -17,13 +17,12 @@ use crate::io::{
     AttemptId, ClaimRequest, ClaimsOutcome, Effect, NominateRequest, NominatedNode, UnreserveRequest, VolumeRequest,
     VolumesOutcome,
 };
-use crate::ledger::{Change, Ledger, LedgerAccess, NodeAspects, PodState};
+use crate::ledger::{Ledger, LedgerAccess, PodState};
 use crate::limits::WORK_PER_CLAIM;
 use crate::model::{ClaimKey, ClaimWrite, Pod, Str, Time, VolumeWrites};
 use crate::plugins::dynamic_resources::{Readiness, awaited_devices, readiness};
 use crate::plugins::volume_binding::{Progress, progress};
 use crate::queue::Ticket;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The beginnings of upstream's texts for failures here.
@@ -42,13 +41,13 @@ pub(super) struct Needs {
 
 /// An attempt whose claims are being bound.
 #[derive(Debug)]
-struct Preparing {
-    ticket: Ticket,
+pub(super) struct Preparing {
+    pub(super) ticket: Ticket,
     node: Str,
     /// The node's epoch: see [`BindRequest`](crate::io::BindRequest).
     epoch: u64,
-    needs: Needs,
-    stage: Stage,
+    pub(super) needs: Needs,
+    pub(super) stage: Stage,
     /// While drivers make its devices ready.
     device_wait: Option<DeviceWait>,
 }
@@ -72,7 +71,7 @@ impl Preparing {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+pub(super) enum Stage {
     /// The writes to ResourceClaims are on their way.
     Reserving,
     /// The writes to volumes are on their way.
@@ -83,93 +82,13 @@ enum Stage {
 
 impl Stage {
     #[cfg(test)]
-    const fn is_writing(self) -> bool {
+    pub(super) const fn is_writing(self) -> bool {
         matches!(self, Self::Reserving | Self::Writing { .. })
     }
 
     /// Whether something was written, so that the nomination, which goes before it, is written too.
     const fn has_written(self) -> bool {
         matches!(self, Self::Writing { wrote: true } | Self::Waiting { wrote: true, .. })
-    }
-}
-
-/// The attempts of a worker whose claims are being bound.
-#[derive(Debug, Default)]
-pub(super) struct VolumeWaits {
-    attempts: BTreeMap<AttemptId, Preparing>,
-    /// Whether something was seen since the last step that may move one of them.
-    pub(super) dirty: bool,
-    /// Whether all are to be requeued at the next step: another profile is served from now on.
-    pub(super) requeue_all: bool,
-}
-
-impl VolumeWaits {
-    pub(super) fn len(&self) -> usize {
-        self.attempts.len()
-    }
-
-    /// Those whose writes are on their way; the others only wait.
-    #[cfg(test)]
-    pub(super) fn writing(&self) -> impl Iterator<Item = AttemptId> {
-        self.attempts.iter().filter(|(_, one)| one.stage.is_writing()).map(|(id, _)| *id)
-    }
-
-    /// The writes of an attempt are done, if there were any to make.
-    fn wait(&mut self, id: AttemptId, until: [Time; 2], wrote: bool) {
-        let Some(one) = self.attempts.get_mut(&id) else { return };
-        one.stage = Stage::Waiting { until, wrote };
-        self.dirty = true;
-    }
-
-    /// The pod that a write is under way for.
-    fn written_for(&self, id: AttemptId, is_stage: fn(Stage) -> bool) -> Option<&Arc<Pod>> {
-        self.attempts.get(&id).filter(|one| is_stage(one.stage)).map(|one| one.ticket.pod())
-    }
-
-    pub(super) fn pods(&self) -> impl Iterator<Item = &Arc<Pod>> {
-        self.tickets().map(Ticket::pod)
-    }
-
-    pub(super) fn tickets(&self) -> impl Iterator<Item = &Ticket> {
-        self.attempts.values().map(|one| &one.ticket)
-    }
-
-    pub(super) fn next_timeout(&self) -> Option<Time> {
-        let until = |one: &Preparing| match one.stage {
-            Stage::Waiting { until: [volumes, devices], .. } => Some(volumes.min(devices)),
-            Stage::Reserving | Stage::Writing { .. } => None,
-        };
-        self.attempts.values().filter_map(until).min()
-    }
-
-    /// Of what is done by its time, only the other is waited for.
-    fn pass(&mut self, now: Time) {
-        for one in self.attempts.values_mut() {
-            if let Stage::Waiting { until: [volumes, devices], .. } = &mut one.stage {
-                let last = (*volumes).max(*devices);
-                for until in [volumes, devices] {
-                    *until = if *until <= now { last } else { *until };
-                }
-            }
-        }
-    }
-
-    /// Notes what may move one of them.
-    pub(super) fn note(&mut self, change: &Change) {
-        self.dirty |= match change {
-            // The assumption of one of them may have been undone.
-            Change::PodPending { is_new: true, .. }
-            | Change::Volume(_)
-            | Change::Device(_)
-            | Change::PodDeleted { .. }
-            | Change::BoundElsewhere { .. }
-            | Change::Confirmed
-            | Change::Regrouped { .. } => true,
-            Change::Node { aspects, .. } => {
-                aspects.intersects(NodeAspects::ADDED | NodeAspects::LABELS | NodeAspects::REMOVED)
-            }
-            _ => false,
-        };
     }
 }
 
@@ -195,7 +114,7 @@ impl Worker {
         let claims: Vec<ClaimWrite> =
             needs.claims.iter().flat_map(|claims| claims.iter()).filter(|write| write.needed).cloned().collect();
         let attempt = Preparing { ticket, node, epoch, needs, stage: Stage::Reserving, device_wait: None };
-        self.volumes.attempts.insert(id, attempt);
+        self.volumes.insert(id, attempt);
         if claims.is_empty() {
             return self.write_volumes(step, id, false);
         }
@@ -205,7 +124,7 @@ impl Worker {
 
     /// Asks for the writes to volumes, if there are any to make. `wrote`: something was written before.
     fn write_volumes(&mut self, step: &mut Step<'_, impl LedgerAccess>, id: AttemptId, wrote: bool) {
-        let Some(one) = self.volumes.attempts.get_mut(&id) else { return };
+        let Some(one) = self.volumes.get_mut(id) else { return };
         let (pod, writes) = (one.ticket.pod().clone(), &one.needs.volumes);
         if writes.any_needed() {
             let needed = VolumeWrites {
@@ -226,7 +145,7 @@ impl Worker {
         let profile = self.profile_of(pod);
         let until = [step.now + profile.bind_timeout, step.now + profile.devices_timeout];
         self.volumes.wait(id, until, wrote);
-        let Some(one) = self.volumes.attempts.get_mut(&id) else { return };
+        let Some(one) = self.volumes.get_mut(id) else { return };
         let claims = one.needs.claims.as_deref().unwrap_or_default();
         if claims.is_empty() {
             return;
@@ -274,16 +193,15 @@ impl Worker {
     /// Looks at the attempts that may have moved: binds those whose claims are bound, ends those whose pod is deleted or whose time is up.
     pub(super) fn run_volumes(&mut self, step: &mut Step<'_, impl LedgerAccess>) {
         if std::mem::take(&mut self.volumes.requeue_all) {
-            let all: Vec<AttemptId> = self.volumes.attempts.keys().copied().collect();
-            for id in all {
+            for id in self.volumes.ids() {
                 self.requeue_volumes(step, id);
             }
         }
-        let due = self.volumes.next_timeout().is_some_and(|until| until <= step.now);
-        if !std::mem::take(&mut self.volumes.dirty) && !due {
+        let concerned = self.volumes.take_concerned(step.now);
+        if concerned.is_empty() {
             return;
         }
-        let endings = self.endings(step);
+        let endings = self.endings(step, &concerned);
         self.volumes.pass(step.now);
         for (id, ending) in endings {
             self.note_device_wait(id, ending.of_devices(), step.now);
@@ -303,16 +221,16 @@ impl Worker {
         }
     }
 
-    /// The attempts whose wait ends now. One at a time is judged by the ledger as it is: what changes between two of them is seen
-    /// at the next step.
-    fn endings(&mut self, step: &Step<'_, impl LedgerAccess>) -> Vec<(AttemptId, Ending)> {
+    /// Those of the `concerned` attempts whose wait ends now. One at a time is judged by the ledger as it is: what changes between two of
+    /// them is seen at the next step.
+    fn endings(&mut self, step: &Step<'_, impl LedgerAccess>, concerned: &[AttemptId]) -> Vec<(AttemptId, Ending)> {
         let Self { volumes, heaviest, .. } = self;
         let mut found = Vec::new();
-        let mut left = volumes.attempts.iter().peekable();
+        let mut left = concerned.iter().filter_map(|id| Some((*id, volumes.get(*id)?))).peekable();
         look_on(step.ledger, heaviest, |ledger, work| {
             while let Some((id, one)) = left.peek() {
                 work.take(one.work()).ok()?;
-                found.extend(ending(ledger, one, step.now).map(|ending| (**id, ending)));
+                found.extend(ending(ledger, one, step.now).map(|ending| (*id, ending)));
                 left.next();
             }
             Some(())
@@ -322,19 +240,19 @@ impl Worker {
 
     /// The wait of an attempt for its devices, if it has one, is over.
     fn note_device_wait(&mut self, id: AttemptId, end: WaitEnd, now: Time) {
-        let wait = self.volumes.attempts.get_mut(&id).and_then(|one| one.device_wait.take());
+        let wait = self.volumes.get_mut(id).and_then(|one| one.device_wait.take());
         if let Some(wait) = wait {
             self.measures.waited_for_devices(&wait, end, now);
         }
     }
 
     fn volumes_bound(&mut self, step: &mut Step<'_, impl LedgerAccess>, id: AttemptId) {
-        let Some(uid) = self.volumes.attempts.get(&id).map(|one| one.ticket.pod().uid.clone()) else { return };
+        let Some(uid) = self.volumes.get(id).map(|one| one.ticket.pod().uid.clone()) else { return };
         if !step.ledger.write(|ledger| ledger.begin_bind(&uid)) {
-            let text = self.volumes.attempts.get(&id).map(Preparing::preempted).unwrap_or_default();
+            let text = self.volumes.get(id).map(Preparing::preempted).unwrap_or_default();
             return self.preparing_failed(step, id, &text);
         }
-        if let Some(mut one) = self.volumes.attempts.remove(&id) {
+        if let Some(mut one) = self.volumes.remove(id) {
             self.measures.part(Part::PreBind, step.now.since(one.ticket.part_began()));
             one.ticket.end_part(step.now);
             self.ask_to_bind(step, id, one.ticket, (one.node, one.epoch), one.needs.claims);
@@ -343,7 +261,7 @@ impl Worker {
 
     /// The claim is available on no node from now on, so that PostFilter frees it, and the pod gets other devices.
     fn devices_late(&mut self, step: &mut Step<'_, impl LedgerAccess>, id: AttemptId, claim: &ClaimKey) {
-        let claims = self.volumes.attempts.get(&id).and_then(|one| one.needs.claims.clone());
+        let claims = self.volumes.get(id).and_then(|one| one.needs.claims.clone());
         if let Some(write) = claims.iter().flat_map(|claims| claims.iter()).find(|write| write.key == *claim) {
             step.ledger.write(|ledger| ledger.devices_are_late(claim, &write.uid));
         }
@@ -379,7 +297,7 @@ impl Worker {
     }
 
     fn take_preparing(&mut self, id: AttemptId) -> Option<Preparing> {
-        let one = self.volumes.attempts.remove(&id)?;
+        let one = self.volumes.remove(id)?;
         self.window.end(id);
         self.popped.remove(&one.ticket.pod().uid);
         Some(one)
@@ -387,7 +305,7 @@ impl Worker {
 }
 
 /// How a wait of an attempt ends.
-enum Ending {
+pub(super) enum Ending {
     /// The one for devices alone: volumes are still waited for.
     DevicesReady,
     Bind,
@@ -412,7 +330,7 @@ impl Ending {
 }
 
 /// How the wait ends now; `None` while it goes on.
-fn ending(ledger: &Ledger, one: &Preparing, now: Time) -> Option<Ending> {
+pub(super) fn ending(ledger: &Ledger, one: &Preparing, now: Time) -> Option<Ending> {
     match ledger.pod(&one.ticket.pod().uid) {
         Some(PodState::Assumed { pod, .. }) if !pod.deleting => {}
         Some(PodState::Pending(pod)) if !pod.deleting => return Some(Ending::Fail(WaitEnd::Error, one.preempted())),

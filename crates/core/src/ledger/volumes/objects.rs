@@ -5,7 +5,7 @@ use super::attached::{Attached, By};
 use super::capacities::Capacities;
 use super::uses::Uses;
 use crate::ledger::keyed::{HashKey, KeyedMap};
-use crate::ledger::{Change, Ledger, NodeId, PodState, VolumeChange, parts, remove_from_group};
+use crate::ledger::{Change, Ledger, NodeId, PodState, VolumeChange, VolumeNames, parts, remove_from_group};
 use crate::model::{
     Attachable, BindingMode, ClaimKey, CsiDriver, CsiNode, CsiStorageCapacity, InTreePlugin, PersistentVolume,
     PersistentVolumeClaim, Quantity, StorageClass, Str, VolumeAttachment, VolumeSource,
@@ -267,6 +267,10 @@ fn unlink<K: PartialEq>(index: &mut Index<K>, at: Option<&Str>, key: &K) {
     }
 }
 
+fn names_of(volume: &Arc<PersistentVolume>) -> VolumeNames {
+    VolumeNames { volume: volume.name.clone(), claim: volume.claim.as_ref().map(|claim| claim.key.clone()) }
+}
+
 impl Ledger {
     /// A newer object than the one an assumption was made on ends the assumption.
     pub fn apply_volume(&mut self, volume: PersistentVolume) {
@@ -277,15 +281,18 @@ impl Ledger {
         table.assumed_volumes.see(&volume.name, &volume.resource_version);
         let volume = Arc::new(volume);
         let change = match table.set_volume(volume.clone()) {
-            None => VolumeChange::VolumeAdded,
-            Some(before) => VolumeChange::VolumeUpdated { zones: before.labels != volume.labels },
+            None => VolumeChange::VolumeAdded { names: names_of(&volume) },
+            Some(before) => {
+                VolumeChange::VolumeUpdated { names: names_of(&volume), zones: before.labels != volume.labels }
+            }
         };
         self.volumes_changed(change);
     }
 
     pub fn delete_volume(&mut self, name: &str) {
-        if self.volumes.drop_volume(name) {
-            self.volumes_changed(VolumeChange::VolumeDeleted);
+        let names = self.volumes.volume(name).map(names_of);
+        if let Some(names) = names.filter(|_| self.volumes.drop_volume(name)) {
+            self.volumes_changed(VolumeChange::VolumeDeleted { names });
         }
     }
 

@@ -226,7 +226,7 @@ impl Counters {
             match change {
                 Change::PodPlaced { node, match_class } => self.count(ledger, match_class, *node, 1, work),
                 Change::Freed { node, match_class, .. } => self.count(ledger, match_class, *node, -1, work),
-                Change::Regrouped { node, before, after } => {
+                Change::Regrouped { node, before, after, .. } => {
                     self.count(ledger, before, *node, -1, work);
                     self.count(ledger, after, *node, 1, work);
                 }

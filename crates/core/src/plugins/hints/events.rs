@@ -1,6 +1,6 @@
 //! The hints read the other way: for the plugins that refused a pod, the events that let it be tried again.
 
-use crate::ledger::{Change, DeviceChange, MatchClass, NodeAspects, NodeId, VolumeChange};
+use crate::ledger::{Change, DeviceChange, MatchClass, NodeAspects, NodeId, VolumeChange, VolumeNames};
 use crate::model::{ClaimKey, HostPort, Plugin, PluginSet, Protocol, Requests, Usage};
 use crate::plugins::helped::{claim_matters_to, helped_by};
 use std::sync::Arc;
@@ -47,7 +47,7 @@ wake_events! {
     Detached: "a volume is detached";
     ResourceClaim: "a ResourceClaim of the pod appears or changes";
     DevicesFreed: "a ResourceClaim gives devices back";
-    Slice: "a ResourceSlice appears or changes";
+    Slice: "a ResourceSlice appears, changes or goes";
     DeviceClass: "a DeviceClass appears or changes";
 }
 
@@ -80,7 +80,11 @@ impl WakeEvent {
             Self::Namespace => vec![Change::Namespace { name: "".into() }],
             Self::Workload => vec![Change::Workload],
             Self::Claim | Self::ResourceClaim => Vec::new(),
-            Self::Volume => volumes(&[VolumeChange::VolumeAdded, VolumeChange::VolumeUpdated { zones: true }]),
+            Self::Volume => {
+                let names = VolumeNames::default;
+                let relabelled = VolumeChange::VolumeUpdated { names: names(), zones: true };
+                volumes(&[VolumeChange::VolumeAdded { names: names() }, relabelled])
+            }
             Self::Class => {
                 volumes(&[VolumeChange::ClassAdded { waits: true }, VolumeChange::ClassUpdated { topologies: true }])
             }

@@ -39,9 +39,9 @@ const fn of_node(aspects: NodeAspects) -> QueueEvent {
 
 const fn of_volume(change: &VolumeChange) -> QueueEvent {
     match change {
-        VolumeChange::VolumeAdded => QueueEvent::VolumeAdd,
+        VolumeChange::VolumeAdded { .. } => QueueEvent::VolumeAdd,
         VolumeChange::VolumeUpdated { .. } => QueueEvent::VolumeUpdate,
-        VolumeChange::VolumeDeleted => QueueEvent::VolumeDelete,
+        VolumeChange::VolumeDeleted { .. } => QueueEvent::VolumeDelete,
         VolumeChange::ClaimAdded(_) => QueueEvent::ClaimAdd,
         VolumeChange::ClaimUpdated(_) => QueueEvent::ClaimUpdate,
         VolumeChange::ClaimDeleted(_) => QueueEvent::ClaimDelete,

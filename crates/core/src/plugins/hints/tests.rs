@@ -52,7 +52,7 @@ fn wakes(ledger: &Ledger, plugin: Plugin, waits: &Asks, before: Option<&Pod>, af
     let change = match (before.map(match_class), after.map(match_class)) {
         (None, Some(match_class)) => Change::PodPlaced { node, match_class },
         (Some(match_class), None) => Change::Freed { node, usage: Arc::default(), match_class },
-        (Some(before), Some(after)) => Change::Regrouped { node, before, after },
+        (Some(before), Some(after)) => Change::Regrouped { pod: "p".into(), node, before, after },
         (None, None) => panic!("nothing changes"),
     };
     let mut hints = Hints::default();
@@ -280,7 +280,7 @@ fn a_comparison_that_is_given_up_goes_on_where_it_ended_and_takes_no_more_than_a
         panic!("placed")
     };
     hints.begin();
-    note(&mut hints, 17, &Change::Regrouped { node, before, after });
+    note(&mut hints, 17, &Change::Regrouped { pod: "p".into(), node, before, after });
     let (mut judge, mut hold) = (hints.judge(), Work::of_one_hold());
     assert!(judge.compare(&ledger, &mut hold, asked, &pod).is_ok_and(|woken| woken.is_some()), "in doubt, wake");
     assert!(hold.done() <= WORK_PER_HOLD, "{}", hold.done());
@@ -308,7 +308,7 @@ fn plugins_are_told_the_same_of_many_changes_at_once() {
                     2 => Change::Workload,
                     3 => Change::NominationEnded { priority: 0 },
                     4 => Change::Device(DeviceChange::Slice { driver: format!("d{class}").into() }),
-                    5 => Change::Confirmed,
+                    5 => Change::Confirmed { pod: "p".into() },
                     6 => Change::PodPlaced { node, match_class },
                     _ => Change::Freed { node, usage: Arc::default(), match_class },
                 };

@@ -172,7 +172,7 @@ impl DomainCounts {
             match change {
                 Change::PodPlaced { node, match_class } => self.apply(cx, *node, match_class, 1),
                 Change::Freed { node, match_class, .. } => self.apply(cx, *node, match_class, -1),
-                Change::Regrouped { node, before, after } => {
+                Change::Regrouped { node, before, after, .. } => {
                     self.apply(cx, *node, before, -1);
                     self.apply(cx, *node, after, 1);
                 }

@@ -129,7 +129,7 @@ fn count(ledger: &Ledger, node: NodeId, class: &ClassSpec, row: &mut Row, select
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cycle::{Decision, Scheduler};
+    use crate::cycle::{Decision, Rng, Scheduler};
     use crate::device_testing::{allocated, claim, class, devices_of};
     use crate::ledger::PodState;
     use crate::model::{DeviceClass, ExtendedRequests, Pod};
@@ -177,11 +177,21 @@ mod tests {
     }
 
     fn scores(ledger: &Ledger, profile: &CompiledProfile, score: Score, part: usize) -> Vec<i64> {
+        scores_of(ledger, profile, score, &mut super::super::Tables::default(), part)
+    }
+
+    fn scores_of(
+        ledger: &Ledger,
+        profile: &CompiledProfile,
+        score: Score,
+        tables: &mut super::super::Tables,
+        part: usize,
+    ) -> Vec<i64> {
         let Some(PodState::Pending(pod)) = ledger.pod("p").cloned() else { panic!("it waits") };
         let (cx, resolved) = (PluginContext { profile, ledger }, ResolvedPod::new(profile, ledger, &pod.shape));
         assert!(resolved.counts_devices(score));
-        let (mut tables, mut out) = (super::super::Tables::default(), Vec::new());
-        let order = [ledger.nodes().find("a").unwrap(), ledger.nodes().find("b").unwrap()];
+        let order: Vec<NodeId> = ["a", "b", "c"].iter().filter_map(|name| ledger.nodes().find(name)).collect();
+        let mut out = Vec::new();
         while tables.score(score, cx, &resolved, &order, &mut out, &mut Work::of(part)) != Ok(true) {}
         out
     }
@@ -257,5 +267,59 @@ mod tests {
         let one = class("gpu", Some("has(device.attributes['d'].kind)"));
         ledger.apply_device_class(DeviceClass { extended_resource: Some(GPU.into()), ..one });
         assert_eq!(thrice(&ledger), ["b"; 3], "of one device nothing would be left");
+    }
+
+    /// One change of what is counted, or of something beside it.
+    fn change(rng: &mut Rng, ledger: &mut Ledger) {
+        let on = ["a", "b", "c"][rng.below(3) as usize];
+        let device = ["0", "1", "2", "3"][rng.below(4) as usize];
+        match rng.below(8) {
+            0 => {
+                let mut drawn = node(on, 4_000, 8 << 30, 100);
+                drawn.allocatable.set_scalar(GPU.into(), [0, 0, 4][rng.below(3) as usize]);
+                drawn.labels = [("zone", ["x", "y"][rng.below(2) as usize])].into_iter().collect();
+                ledger.apply_node(&drawn);
+            }
+            1 | 2 => {
+                let count = rng.below(5) as usize;
+                let mut slice = devices_of(on, &["0", "1", "2", "3"][..count]);
+                for device in &mut slice.devices {
+                    device.attributes = vec![(QualifiedName::parse("kind"), Attribute::Int(rng.below(2) as i64))];
+                }
+                ledger.apply_resource_slice(slice);
+            }
+            3 if rng.below(3) == 0 => {
+                let selects = ["device.driver == 'd'", "device.attributes['d'].kind == 1"][rng.below(2) as usize];
+                let standing = class("gpu", Some(selects));
+                ledger.apply_device_class(DeviceClass { extended_resource: Some(GPU.into()), ..standing });
+            }
+            4 => ledger.delete_resource_claim(&format!("default/{on}-{device}")),
+            5 => {
+                let holding = with_row(shape(), |row| row.requests.set_scalar(GPU.into(), 1));
+                ledger.apply_pod(Pod { node_name: Some(on.into()), ..pod(&format!("holds-{device}"), holding) });
+            }
+            _ => ledger.apply_resource_claim(allocated(claim(&format!("{on}-{device}"), 1), on, device, &["x"])),
+        }
+    }
+
+    /// 100 sequences of 60 changes. What was counted is looked at in parts of any size, and by both scores.
+    #[test]
+    fn a_kept_count_is_what_a_fresh_look_counts() {
+        let mut different = std::collections::BTreeSet::new();
+        for seed in 0..100 {
+            let (mut rng, mut ledger) = (Rng::seeded(seed), cluster());
+            ledger.apply_node(&node("c", 4_000, 8 << 30, 100));
+            let profile = profile(FitStrategy::MostAllocated);
+            let mut kept = super::super::Tables::default();
+            for step in 0..60 {
+                change(&mut rng, &mut ledger);
+                let score = [Score::NodeResourcesFit, Score::NodeResourcesBalancedAllocation][rng.below(2) as usize];
+                let part = 1 + rng.below(4) as usize;
+                let got = scores_of(&ledger, &profile, score, &mut kept, part);
+                assert_eq!(got, scores(&ledger, &profile, score, 1_000), "seed {seed}, step {step}");
+                different.insert(got);
+            }
+        }
+        assert!(different.len() > 50, "{} different answers", different.len());
     }
 }

@@ -91,6 +91,7 @@ impl Verdict {
     }
 
     pub(crate) const fn lacking(bits: u64, unresolvable: bool) -> Self {
+        debug_assert!(bits & UNRESOLVABLE == 0);
         Self { cause: Cause::Resources, bits: if unresolvable { bits | UNRESOLVABLE } else { bits } }
     }
 

@@ -1,5 +1,6 @@
 //! A worker that knows how equal pods were refused against one that searches for each.
 
+use super::wake_tests::Draw;
 use super::*;
 use crate::cycle::Rng;
 use crate::io::{BindOutcome, BindRequest, EvictRequest, EvictionOutcome};
@@ -83,6 +84,42 @@ fn what_is_known_changes_no_decision_and_no_word() {
                 carry_out(ledger, &effects, &mut inputs[i]);
                 known += usize::from(!worker.known_refusals.is_empty());
                 format!("{effects:?}")
+            });
+            assert_eq!(told[0], told[1], "seed {seed}, step {step}");
+        }
+    }
+    assert!(known > 1_000, "much is known: {known}");
+}
+
+/// As above, where labels, neighbours, spread, namespaces and labels of nodes decide more than capacity does. Nobody is evicted: who waits
+/// may be evicted by others in one cluster only where the choice among victims was drawn.
+#[test]
+fn what_is_known_changes_no_decision_beside_neighbours() {
+    let mut known = 0;
+    for seed in 0..300 {
+        let mut runs = [false, true].map(|forgets| {
+            let mut profile = CompiledProfile::default_preset("test");
+            profile.preemption.enabled = false;
+            let mut worker = Worker::new(Arc::new(profile), 1);
+            worker.known_refusals.forgets = forgets;
+            let (ledger, draw) = (RefCell::new(Ledger::new()), Draw::seeded(seed));
+            (worker, ledger, draw, Vec::new(), 0, Vec::new())
+        });
+        for step in 0..60 {
+            let now = Time::from_millis(700 * step);
+            let told = [0, 1].map(|i| {
+                let (worker, ledger, draw, placed, serial, inputs) = &mut runs[i];
+                for _ in 0..=draw.below(3) {
+                    draw.event(&mut ledger.borrow_mut(), placed, serial);
+                }
+                let mut effects = Vec::new();
+                worker.step(now, inputs, ledger, &mut effects);
+                known += usize::from(!worker.known_refusals.is_empty());
+                let told = format!("{effects:?}");
+                for effect in effects {
+                    inputs.extend(wake_tests::carry_out(effect, &mut ledger.borrow_mut(), placed));
+                }
+                told
             });
             assert_eq!(told[0], told[1], "seed {seed}, step {step}");
         }

@@ -118,10 +118,12 @@ mod tests {
     fn few_rows_and_all_of_them_say_the_same() {
         for seed in 0..200 {
             let mut rng = Rng::seeded(seed);
-            let (rows, mut by_node, mut expected) = (64, ByNode::default(), BTreeMap::new());
+            // So that few stay few, or become all.
+            let rows = [64, 512][rng.below(2) as usize];
+            let (mut by_node, mut expected) = (ByNode::default(), BTreeMap::new());
             by_node.clear(rows);
             for step in 0..60 {
-                let (row, delta) = (rng.below(80) as u32, rng.below(4) as i32 - 1);
+                let (row, delta) = (rng.below(rows as u64 + 16) as u32, rng.below(4) as i32 - 1);
                 by_node.add(NodeId::new(row), delta);
                 let count = expected.entry(row).or_insert(0_u32);
                 *count = count.saturating_add_signed(delta);
@@ -141,7 +143,10 @@ mod tests {
             }
             by_node.lay_out(rows);
             let at = |row: u32| by_node.rows().get(row as usize).copied().unwrap_or(0);
-            assert!((0..80).all(|row| at(row) == expected.get(&row).copied().unwrap_or(0)), "seed {seed}");
+            assert!(
+                (0..rows as u32 + 16).all(|row| at(row) == expected.get(&row).copied().unwrap_or(0)),
+                "seed {seed}"
+            );
         }
     }
 }

@@ -1,8 +1,8 @@
 //! How costs grow: with nodes, placed pods, distinct shapes, pods that wait, and profiles. A line is a point of a curve in `docs/benchmarks.md`.
 
 use crate::manifests::PodSpec;
-use crate::place::place_all;
-use crate::profiles::{Run, presets};
+use crate::place::{holds, place_all};
+use crate::profiles::{Longest, Run, presets};
 use crate::report::{Row, Times, line};
 use crate::scale_workloads::sizes;
 use crate::waiting::{FULL, Waiting, cpu, decode_pending, namespace_comes};
@@ -24,10 +24,12 @@ const PODS: usize = 4_000;
 /// Runs of which the median counts.
 const RUNS: usize = 3;
 
-/// What one of the prepared pods takes from the queue to its bind, every pod of them placed.
+/// What one of the prepared pods takes from the queue to its bind, every pod of them placed, and the longest holds of the lock in one more
+/// run.
 fn each(workload: &Workload, prepared: &Prepared) -> String {
     let times = Times::of((0..RUNS).map(|_| place_all(workload, prepared)).collect());
-    format!("{:.1?} a pod", times.percentile(50) / u32::try_from(prepared.pods.len()).expect("not that many pods"))
+    let each = times.percentile(50) / u32::try_from(prepared.pods.len()).expect("not that many pods");
+    format!("{each:.1?} a pod ({})", holds(workload, prepared))
 }
 
 fn nodes(name: &'static str) {
@@ -72,6 +74,7 @@ fn waiting(name: &'static str) {
         let prepared =
             Prepared { cluster, pods: decode_pending(&cpu(count)), changed: Vec::new(), profile: profile.clone() };
         let (mut waiting, first) = Waiting::of(&prepared);
+        let passed = waiting.take_text();
         let changes = (0..CHANGES).map(|i| waiting.after(|ledger| namespace_comes(i, ledger)));
         let changes = Times::of(changes.collect());
         let looks = Times::of((0..CHANGES).map(|_| waiting.look()).collect());
@@ -79,7 +82,7 @@ fn waiting(name: &'static str) {
         line(
             name,
             &format!(
-                "{count}: the first pass {first:.1?}; a change that concerns none {change:.1?}; its state {look:.1?}"
+                "{count}: the first pass {first:.1?} ({passed}); a change that concerns none {change:.1?}; its state {look:.1?}"
             ),
         );
         cluster = prepared.cluster;
@@ -90,8 +93,14 @@ fn busy(name: &'static str) {
     let cluster = decode((0..1_000).map(|i| manifests::node(i, PLAIN.zones, 0)));
     for busy in [1, 2, 4, 8, 16, 32, 64] {
         let run = Run { cluster: &cluster, beside: Vec::new(), asked: 0, busy: presets("busy", busy), counted: 50_000 };
-        let mut rates: Vec<f64> = (0..RUNS).map(|_| run.measure().rate).collect();
+        let mut longest = Longest::default();
+        let mut rates: Vec<f64> = Vec::with_capacity(RUNS);
+        for _ in 0..RUNS {
+            let measured = run.measure();
+            longest.note(&measured);
+            rates.push(measured.rate);
+        }
         rates.sort_by(f64::total_cmp);
-        line(name, &format!("{busy}: {:.0} pods/s in all", rates[RUNS / 2]));
+        line(name, &format!("{busy}: {:.0} pods/s in all; {}", rates[RUNS / 2], longest.text()));
     }
 }

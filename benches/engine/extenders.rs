@@ -1,9 +1,11 @@
 //! Pods about which an extender is asked.
 
 use crate::Prepared;
+use crate::held::Held;
 use crate::manifests::PodSpec;
 use crate::workloads::{PLAIN, Workload};
 use berth_core::io::{BindOutcome, BindRequest, Effect, ExtenderQuestion, ExtenderReply, ExtenderRequest, Input};
+use berth_core::ledger::LedgerAccess;
 use berth_core::model::{Pod, Time};
 use berth_core::profile::{CompiledProfile, Extender, OnFailure};
 use berth_core::worker::{Next, Worker};
@@ -45,10 +47,17 @@ fn reply(question: &ExtenderQuestion) -> ExtenderReply {
 
 /// Places every pod; each question is answered before the next step.
 pub(crate) fn place_all_asking(prepared: &Prepared) -> Duration {
-    let ledger = RefCell::new(prepared.cluster.ledger());
-    for pod in &prepared.pods {
-        ledger.borrow_mut().apply_pod(pod.clone());
-    }
+    place_on(&RefCell::new(prepared.pending_ledger()), prepared)
+}
+
+/// As [`place_all_asking`], once: the longest holds of the ledger's lock.
+pub(crate) fn holds(prepared: &Prepared) -> String {
+    let ledger = Held::new(prepared.pending_ledger());
+    place_on(&ledger, prepared);
+    ledger.take_text()
+}
+
+fn place_on(ledger: &impl LedgerAccess, prepared: &Prepared) -> Duration {
     let extenders = vec![extender(OnFailure::Fail)];
     let profile = CompiledProfile { extenders, ..CompiledProfile::clone(&prepared.profile) };
     let mut worker = Worker::new(Arc::new(profile), 1);
@@ -56,7 +65,7 @@ pub(crate) fn place_all_asking(prepared: &Prepared) -> Duration {
     let (mut bound, mut asked) = (0, 0);
     let started = Instant::now();
     loop {
-        let next = worker.step(Time::ZERO, &mut inputs, &ledger, &mut effects);
+        let next = worker.step(Time::ZERO, &mut inputs, ledger, &mut effects);
         for effect in effects.drain(..) {
             match effect {
                 Effect::AskExtender(ExtenderRequest { attempt, extender, question, .. }) => {
@@ -66,7 +75,7 @@ pub(crate) fn place_all_asking(prepared: &Prepared) -> Duration {
                 Effect::Bind(BindRequest { attempt, pod, node, .. }) => {
                     bound += 1;
                     inputs.push(Input::BindEnded { attempt, outcome: BindOutcome::Bound });
-                    ledger.borrow_mut().apply_pod(Pod { node_name: Some(node), ..(*pod).clone() });
+                    ledger.write(|ledger| ledger.apply_pod(Pod { node_name: Some(node), ..(*pod).clone() }));
                 }
                 _ => {}
             }

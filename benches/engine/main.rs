@@ -25,6 +25,7 @@ mod packing;
 mod place;
 mod preemption;
 mod profiles;
+mod provisioning;
 mod report;
 mod scale_workloads;
 mod waiting;
@@ -115,6 +116,7 @@ fn engine(c: &mut Criterion) {
     }
     if wanted.has(extenders::ASKING.name, false) {
         let prepared = Prepared::of(&extenders::ASKING);
+        line(extenders::ASKING.name, &extenders::holds(&prepared));
         group.throughput(Throughput::Elements(prepared.pods.len() as u64));
         group.bench_function(BenchmarkId::from_parameter(extenders::ASKING.name), |b| {
             b.iter_custom(|runs| (0..runs).map(|_| extenders::place_all_asking(&prepared)).sum());
@@ -122,8 +124,7 @@ fn engine(c: &mut Criterion) {
     }
     group.finish();
     if wanted.has(isolation::BESIDE.name, false) {
-        let (alone, ratio) = isolation::isolation(&Prepared::of(&isolation::BESIDE));
-        line(isolation::BESIDE.name, &format!("{alone:.0} pods/s alone, {ratio:.3} of that beside it"));
+        line(isolation::BESIDE.name, &isolation::isolation(&Prepared::of(&isolation::BESIDE)));
     }
 }
 

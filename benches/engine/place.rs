@@ -37,7 +37,7 @@ impl Prepared {
         Self { cluster, pods, changed, profile }
     }
 
-    fn pending_ledger(&self) -> Ledger {
+    pub(crate) fn pending_ledger(&self) -> Ledger {
         let mut ledger = self.cluster.ledger();
         for pod in &self.pods {
             ledger.apply_pod(pod.clone());

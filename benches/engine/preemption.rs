@@ -25,6 +25,11 @@ pub(crate) const ROWS: &[Row] = &[
         run: |name| attempts(name, &ALL),
     },
     Row { name: "preemption, 100 pods a node, 20,000 nodes", long: true, run: |name| attempts(name, &LARGE) },
+    Row {
+        name: "preemption, 10 pods a node, 100,000 nodes",
+        long: true,
+        run: |name| attempts(name, &Workload { nodes: 100_000, init: || low(1_000_000, 390), ..LARGE }),
+    },
 ];
 
 /// Four pods of 900m and priority 0 on each node, and pods of priority 10 that need three of them gone.

@@ -24,6 +24,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) const ROWS: &[Row] = &[
     Row { name: "profiles: 2 busy", long: false, run: |name| compare(name, 2, 0) },
+    Row { name: "profiles: 4 busy", long: true, run: |name| compare(name, 4, 0) },
     Row { name: "profiles: 8 busy", long: false, run: |name| compare(name, 8, 0) },
     Row { name: "profiles: 64 busy", long: true, run: |name| compare(name, 64, 0) },
     Row { name: "profiles: 1 busy beside 63 idle", long: false, run: |name| compare(name, 1, 63) },
@@ -62,20 +63,33 @@ fn compare(name: &str, busy: usize, idle: usize) {
         counted: COUNTED,
     };
     let (alone, together) = (run(1, 0), run(busy, idle));
-    let mut longest = [Duration::ZERO; 2];
+    let mut longest = Longest::default();
     let [one, all] = medians(RUNS, |is_second| {
         if !is_second {
             return alone.measure().rate;
         }
         let measured = together.measure();
-        for (longest, held) in longest.iter_mut().zip(measured.longest_holds) {
-            *longest = held.max(*longest);
-        }
+        longest.note(&measured);
         measured.rate
     });
-    let [read, written] = longest;
-    let holds = format!("longest hold {read:.1?} to read, {written:.1?} to write");
-    line(name, &format!("{one:.0} pods/s of one alone, {:.3} of that in sum; {holds}", all / one));
+    line(name, &format!("{one:.0} pods/s of one alone, {:.3} of that in sum; {}", all / one, longest.text()));
+}
+
+/// The longest holds of the ledger's lock over several runs.
+#[derive(Default)]
+pub(crate) struct Longest([Duration; 2]);
+
+impl Longest {
+    pub(crate) fn note(&mut self, measured: &Measured) {
+        for (longest, held) in self.0.iter_mut().zip(measured.longest_holds) {
+            *longest = held.max(*longest);
+        }
+    }
+
+    pub(crate) fn text(&self) -> String {
+        let [read, written] = self.0;
+        format!("longest hold {read:.1?} to read, {written:.1?} to write")
+    }
 }
 
 pub(crate) fn presets(kind: &str, count: usize) -> Vec<CompiledProfile> {

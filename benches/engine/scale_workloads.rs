@@ -1,7 +1,7 @@
 //! Pods as controllers make them, with labels of their own, and large clusters.
 
 use crate::manifests::{HOSTNAME, PodSpec, required, spread};
-use crate::workloads::{NO_ZONE, PLAIN, Workload, spread_pod};
+use crate::workloads::{NO_ZONE, PLAIN, Workload, apart, earlier, spread_pod};
 use serde_json::{Value, json};
 
 /// Pods of one StatefulSet: each has its name and its index as labels.
@@ -114,6 +114,7 @@ pub(crate) const LARGE: &[Workload] = &[
     Workload { name: "equal pods, 100,000 nodes", nodes: 100_000, ..PLAIN },
     Workload { name: "equal pods, every of 100,000 nodes", nodes: 100_000, percentage: 100, pods: || sizes(1, 1_000), long: true, ..PLAIN },
     Workload { name: "6 shapes, 15,000 nodes", nodes: 15_000, pods: || sizes(6, 4_000), long: true, ..PLAIN },
+    Workload { name: "20 shapes, 15,000 nodes", nodes: 15_000, pods: || sizes(20, 4_000), long: true, ..PLAIN },
     Workload { name: "64 shapes, 15,000 nodes", nodes: 15_000, pods: || sizes(64, 4_000), long: true, ..PLAIN },
     Workload { name: "200 shapes, 15,000 nodes", nodes: 15_000, pods: || sizes(200, 4_000), long: true, ..PLAIN },
     Workload { name: "6 shapes, 100,000 nodes", nodes: 100_000, pods: || sizes(6, 4_000), long: true, ..PLAIN },
@@ -121,6 +122,10 @@ pub(crate) const LARGE: &[Workload] = &[
     Workload { name: "64 shapes, 100,000 nodes", nodes: 100_000, pods: || sizes(64, 4_000), ..PLAIN },
     Workload { name: "200 shapes, 100,000 nodes", nodes: 100_000, pods: || sizes(200, 4_000), long: true, ..PLAIN },
     Workload { name: "StatefulSet pods, 100,000 nodes", nodes: 100_000, pods: || stateful(4_000), long: true, ..PLAIN },
+    Workload { name: "one-pod Jobs beside 5,000 terms, 100,000 nodes", nodes: 100_000, init: || distinct_terms(5_000), pods: || one_pod_jobs(1_000), long: true, ..PLAIN },
+    Workload { name: "topology spread, hard, 100,000 nodes", nodes: 100_000, pods: || vec![spread_pod("DoNotSchedule"); 4_000], long: true, ..PLAIN },
+    Workload { name: "topology spread over hosts, hard, 100,000 nodes", nodes: 100_000, zones: NO_ZONE, pods: || vec![spread_over_hosts(); 4_000], long: true, ..PLAIN },
+    Workload { name: "required anti-affinity, 100,000 nodes", nodes: 100_000, zones: NO_ZONE, init: || earlier(apart(), 1_000), pods: || vec![apart(); 2_000], long: true, ..PLAIN },
     Workload { name: "a DaemonSet's pods, 15,000 nodes", nodes: 15_000, pods: || daemons(15_000), ..PLAIN },
     Workload { name: "a DaemonSet's pods, 100,000 nodes", nodes: 100_000, pods: || daemons(20_000), long: true, ..PLAIN },
 ];

@@ -4,10 +4,10 @@ use crate::held::Held;
 use crate::manifests::{self, PodSpec};
 use crate::report::{Row, Times, line};
 use crate::workloads::{PLAIN, Workload};
-use crate::{Prepared, decode};
-use berth_core::io::{BindOutcome, BindRequest, Effect, Input};
+use crate::{Prepared, decode, provisioning};
+use berth_core::io::{BindOutcome, BindRequest, Effect, Input, VolumeRequest, VolumesOutcome};
 use berth_core::ledger::Ledger;
-use berth_core::model::{Node, Pod, Time};
+use berth_core::model::{Node, Pod, Str, Time};
 use berth_core::worker::{Next, Worker};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -18,10 +18,12 @@ pub(crate) const ROWS: &[Row] = &[
     Row { name: "100,000 pods of 1,000 shapes wait for cpu", long: true, run: |name| changes(name, shapes(100_000)) },
     Row { name: "100,000 pods wait for a label", long: true, run: |name| changes(name, label(100_000)) },
     Row { name: "100,000 pods wait for each other", long: true, run: |name| changes(name, affinity(100_000)) },
+    Row { name: "100,000 pods wait for a node without a taint", long: true, run: tainted },
     Row { name: "100,000 pods are gated", long: true, run: |name| changes(name, gated(100_000)) },
     Row { name: "a worker's state, 0 pods wait", long: false, run: |name| state(name, cpu(0)) },
     Row { name: "a worker's state, 10,000 pods wait", long: false, run: |name| state(name, cpu(10_000)) },
     Row { name: "a worker's state, 100,000 pods wait", long: false, run: |name| state(name, cpu(100_000)) },
+    Row { name: "10,000 pods wait for their volumes", long: true, run: provisioning::row },
     Row { name: "a full cluster, 10,000 pods wait, 100 pods a second finish", long: false, run: full_cluster },
 ];
 
@@ -58,7 +60,9 @@ pub(crate) struct Waiting {
     ledger: Held,
     worker: Worker,
     now: Time,
-    bound: usize,
+    pub(crate) bound: usize,
+    /// The claims for which volumes are to be made, each with its node.
+    pub(crate) provisions: Vec<(Str, Str)>,
 }
 
 impl Waiting {
@@ -69,7 +73,7 @@ impl Waiting {
             ledger.apply_pod(pod.clone());
         }
         let worker = Worker::new(prepared.profile.clone(), 1);
-        let mut waiting = Self { ledger: Held::new(ledger), worker, now: Time::ZERO, bound: 0 };
+        let mut waiting = Self { ledger: Held::new(ledger), worker, now: Time::ZERO, bound: 0, provisions: Vec::new() };
         let took = waiting.settle();
         (waiting, took)
     }
@@ -82,10 +86,19 @@ impl Waiting {
             let next = self.worker.step(self.now, &mut inputs, &self.ledger, &mut effects);
             took += began.elapsed();
             for effect in effects.drain(..) {
-                let Effect::Bind(BindRequest { attempt, pod, node, .. }) = effect else { continue };
-                inputs.push(Input::BindEnded { attempt, outcome: BindOutcome::Bound });
-                self.ledger.change(|ledger| ledger.apply_pod(Pod { node_name: Some(node), ..(*pod).clone() }));
-                self.bound += 1;
+                match effect {
+                    Effect::Bind(BindRequest { attempt, pod, node, .. }) => {
+                        inputs.push(Input::BindEnded { attempt, outcome: BindOutcome::Bound });
+                        self.ledger.change(|ledger| ledger.apply_pod(Pod { node_name: Some(node), ..(*pod).clone() }));
+                        self.bound += 1;
+                    }
+                    Effect::BindVolumes(VolumeRequest { attempt, node, writes, .. }) => {
+                        let claims = writes.provisions.iter().map(|write| write.claim.name.clone());
+                        self.provisions.extend(claims.map(|claim| (claim, node.clone())));
+                        inputs.push(Input::VolumesWritten { attempt, outcome: VolumesOutcome::Written });
+                    }
+                    _ => {}
+                }
             }
             if next != Next::Now && inputs.is_empty() {
                 return took;
@@ -122,15 +135,31 @@ type Change<'a> = &'a dyn Fn(usize, &mut Ledger);
 const REPEATS: usize = 5;
 
 fn changes(name: &str, pods: Vec<PodSpec>) {
-    let prepared = Prepared { pods: decode_pending(&pods), ..Prepared::of(&FULL) };
-    let (mut waiting, first) = Waiting::of(&prepared);
+    changes_of(name, &Prepared { pods: decode_pending(&pods), ..Prepared::of(&FULL) });
+}
+
+/// Small pods, all of whose nodes have a taint.
+fn tainted(name: &'static str) {
+    let mut prepared =
+        Prepared { pods: decode_pending(&vec![PodSpec::basic().sized(1, 1); 100_000]), ..Prepared::of(&FULL) };
+    let with_taint = |i: usize| {
+        let mut node = manifests::node(i, PLAIN.zones, 0);
+        node["spec"] = json!({"taints": [{"key": "team", "value": "a", "effect": "NoSchedule"}]});
+        node
+    };
+    prepared.cluster.nodes = decode((0..PLAIN.nodes).map(with_taint)).nodes;
+    changes_of(name, &prepared);
+}
+
+fn changes_of(name: &str, prepared: &Prepared) {
+    let (mut waiting, first) = Waiting::of(prepared);
     line(name, &format!("the first pass over all {first:.1?}; {}", waiting.ledger.take_text()));
     let stranger = |i: usize| {
         let manifest = PodSpec { requests: None, ..PodSpec::basic() }.manifest(i, Some(format!("node-{i:05}")));
         one_pod(with_name(manifest, &format!("stranger-{i}")))
     };
     let init = |i: usize| prepared.cluster.pods[i].uid.clone();
-    let kinds: [(&str, Change<'_>); 6] = [
+    let kinds: [(&str, Change<'_>); 7] = [
         ("a pod of others is bound", &|i, ledger| ledger.apply_pod(stranger(i))),
         ("a pod is bound and its kubelet says so", &|i, ledger| {
             ledger.apply_pod(Pod { started_unix_us: Some(1), ..stranger(i) });
@@ -138,6 +167,7 @@ fn changes(name: &str, pods: Vec<PodSpec>) {
         ("a small pod ends, and leaves room for none", &|i, ledger| ledger.delete_pod(&init(5_000 + i))),
         ("a node joins that is too small", &|i, ledger| ledger.apply_node(&small_node(i))),
         ("a namespace comes", &|i, ledger| namespace_comes(i, ledger)),
+        ("a node joins with room for four", &|i, ledger| ledger.apply_node(&roomy_node(i))),
         ("a large pod ends, and leaves room for three", &|i, ledger| ledger.delete_pod(&init(100 + i))),
     ];
     for (kind, change) in kinds {
@@ -165,11 +195,11 @@ pub(crate) fn namespace_comes(i: usize, ledger: &mut Ledger) {
     }
 }
 
-fn one_pod(manifest: Value) -> Pod {
+pub(crate) fn one_pod(manifest: Value) -> Pod {
     decode([manifest].into_iter()).pods.pop().expect("one pod")
 }
 
-fn with_name(mut manifest: Value, name: &str) -> Value {
+pub(crate) fn with_name(mut manifest: Value, name: &str) -> Value {
     manifest["metadata"]["name"] = json!(name);
     manifest["metadata"]["uid"] = json!(name);
     manifest["spec"]["schedulerName"] = json!("others");
@@ -179,7 +209,17 @@ fn with_name(mut manifest: Value, name: &str) -> Value {
 fn small_node(i: usize) -> Node {
     let mut node = manifests::node(90_000 + i, PLAIN.zones, 0);
     node["status"]["allocatable"]["cpu"] = json!("5m");
-    decode([node].into_iter()).nodes.pop().expect("one node")
+    one_node(node)
+}
+
+fn roomy_node(i: usize) -> Node {
+    let mut node = manifests::node(95_000 + i, PLAIN.zones, 0);
+    node["status"]["allocatable"]["pods"] = json!("4");
+    one_node(node)
+}
+
+fn one_node(manifest: Value) -> Node {
+    decode([manifest].into_iter()).nodes.pop().expect("one node")
 }
 
 fn state(name: &str, pods: Vec<PodSpec>) {

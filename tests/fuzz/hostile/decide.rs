@@ -348,6 +348,7 @@ impl Twin {
         let due = Scheduler::new(self.profile.clone(), 2).decide(&self.ledger, pod);
         let same = match (&said, &due) {
             (Said::Placed(node), Decision::Place(_)) => self.is_best(pod, node),
+            (Said::Reserves, Decision::Place(_)) => true,
             (Said::Refused(text), Decision::NoFit(no_fit)) => *text == no_fit.diagnosis.to_string(),
             (Said::Refused(text), Decision::Failed(due)) => **text == **due,
             (Said::Refused(_), Decision::NoNodes) => true,
@@ -386,6 +387,8 @@ fn is_decision(effect: &Effect) -> bool {
 #[derive(Debug)]
 enum Said {
     Placed(Str),
+    /// Some node, which the request does not name.
+    Reserves,
     Refused(String),
 }
 
@@ -394,6 +397,7 @@ impl Said {
         match effect {
             Effect::Bind(request) if *request.pod.uid == *uid => Some(Self::Placed(request.node.clone())),
             Effect::BindVolumes(request) if *request.pod.uid == *uid => Some(Self::Placed(request.node.clone())),
+            Effect::ReserveClaims(request) if *request.pod.uid == *uid => Some(Self::Reserves),
             Effect::Refuse(refusal) if *refusal.pod.uid == *uid && refusal.attempted => {
                 Some(Self::Refused(berth_core::testing::without_preemption(&refusal.text)))
             }

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //!  pods nodes   objects as an API server would take them, drawn from a string of bytes
+//!  devices      slices, classes and claims, likewise
 //!  decide       decodes them, lets a worker decide pod by pod, and measures each step
 //!  bounds       what a step may take; what went beyond; the worst five
 //!  long         `make fuzz`: any number of clusters of 1,000 nodes, with the time of each step
@@ -10,6 +11,7 @@
 
 mod bounds;
 mod decide;
+mod devices;
 mod long;
 mod nodes;
 mod pods;
@@ -90,7 +92,8 @@ fn draw(bytes: &[u8], nodes: Option<usize>) -> Cluster {
         fits
     };
     let preset = choices.byte();
-    let others = nodes::others(choices, &world);
+    let mut others = nodes::others(choices, &world);
+    others.extend(devices::objects(choices, &world));
     let pending: Vec<Value> = (0..pending).map(|i| pods::pending(choices, &world, i)).collect();
     let edits = edits(choices, &pending[0]);
     let placed: Vec<Value> = (0..placed).map(|i| pods::placed(choices, &world, i)).collect();

@@ -11,11 +11,14 @@ const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 /// Labels that one pod is drawn with at most: with eight times as many it is as large as an object may be.
 const LABELS: usize = 2_000;
 
+/// Claims for devices that one pod names as many.
+const CLAIMS: usize = 16;
+
 /// Draws so many entries of one list into a pod.
 type Draw = fn(&mut Choices<'_>, &World, usize, &mut Value);
 
 /// What a pod may have much of, and the number that counts as much.
-const LISTS: [(usize, Draw); 17] = [
+const LISTS: [(usize, Draw); 18] = [
     (limits::SPREAD_CONSTRAINTS_PER_POD, spread),
     (limits::POD_AFFINITY_TERMS_PER_POD, |c, w, n, pod| terms(c, w, n, ("podAffinity", REQUIRED), pod)),
     (limits::POD_AFFINITY_TERMS_PER_POD, |c, w, n, pod| terms(c, w, n, ("podAntiAffinity", REQUIRED), pod)),
@@ -31,6 +34,7 @@ const LISTS: [(usize, Draw); 17] = [
     (limits::CONTAINERS_PER_POD - 1, containers),
     (limits::STORAGE_PER_POD, volumes),
     (limits::STORAGE_PER_POD, disks),
+    (CLAIMS, super::devices::name_claims),
     (LABELS, labels),
     (2, amounts),
 ];

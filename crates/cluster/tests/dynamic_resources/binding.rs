@@ -1,0 +1,185 @@
+//! From Reserve on: what is written before the bind, how the wait for devices ends, and what is given back of a pod that is not bound.
+
+use crate::ours;
+use crate::pods;
+use crate::random::Random;
+use berth_core::io::{BindOutcome, ClaimRequest, ClaimsOutcome, Effect, Input, UnreserveRequest, WrittenClaim};
+use berth_core::ledger::Ledger;
+use berth_core::model::{ResourceClaim, Time};
+use berth_core::worker::{Next, Worker};
+use serde_json::{Value, json};
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+const PREFIX: &str = "running PreBind plugin \"DynamicResources\": ";
+
+/// Names that nobody can foresee.
+const MADE: &str = "<made>";
+
+/// What both begin with that ends a wait: whether the claim's time or that of the wait ends first is chance upstream.
+const TIMEOUT: &str = "device binding timeout";
+
+fn without_chance(failure: &str) -> String {
+    if failure.starts_with(TIMEOUT) { TIMEOUT.to_owned() } else { failure.to_owned() }
+}
+
+#[derive(Debug, PartialEq, Eq, Default)]
+pub(crate) struct Bound {
+    /// Claims that get the finalizer.
+    finalizers: BTreeSet<String>,
+    /// What PreBind says; empty for a pod that is bound.
+    pub(crate) failure: String,
+    /// Claims that are no longer reserved for the pod afterwards, and those that are deleted.
+    given_back: BTreeSet<String>,
+    deleted: BTreeSet<String>,
+}
+
+/// A pod of which some claim is allocated already, and its devices may be ready.
+pub(crate) fn situation(seed: u64) -> Value {
+    let mut question = pods::situation(seed);
+    question["inFlight"] = json!([]);
+    question["unreserve"] = json!(true);
+    let random = Random::new(seed ^ 0xb14d);
+    for claim in question["claims"].as_array_mut().unwrap() {
+        let results = claim.pointer_mut("/status/allocation/devices/results").and_then(Value::as_array_mut);
+        let Some(results) = results else { continue };
+        let mut devices = Vec::new();
+        for result in results {
+            if random.percent(50) {
+                devices.extend(make_conditional(&random, result));
+            }
+        }
+        claim["status"]["devices"] = devices.into();
+        // Upstream goes by the clock (`docs/differences.md`).
+        claim["status"]["allocation"]["allocationTimestamp"] = json!("2099-01-01T00:00:00Z");
+    }
+    question
+}
+
+/// Gives the device conditions, and what its driver says of them, if anything.
+fn make_conditional(random: &Random, result: &mut Value) -> Option<Value> {
+    let bindings = ["ready", "attached"];
+    let failures = ["broken", "lost"];
+    result["bindingConditions"] = json!(bindings[..=random.below(2)]);
+    result["bindingFailureConditions"] = json!(failures[..random.below(3)]);
+    if random.percent(3) {
+        return None;
+    }
+    let condition = |kind: &str, is_true: bool| {
+        json!({
+            "type": kind, "status": if is_true { "True" } else { random.pick(&["False", "Unknown"]) },
+            "reason": format!("R{kind}"), "message": format!("what \"{kind}\" means"), "lastTransitionTime": "2026-01-01T00:00:00Z",
+        })
+    };
+    let mut conditions = Vec::new();
+    for kind in bindings {
+        if !random.percent(3) {
+            conditions.push(condition(kind, !random.percent(3)));
+        }
+    }
+    for kind in failures {
+        if random.percent(30) {
+            conditions.push(condition(kind, random.percent(30)));
+        }
+    }
+    Some(json!({
+        "driver": result["driver"], "pool": result["pool"], "device": result["device"], "conditions": conditions,
+    }))
+}
+
+/// What Berth does, and the node; `None` where it does not come to Reserve.
+pub(crate) fn ours(question: &Value) -> Option<(String, Bound)> {
+    let ledger = RefCell::new(ours::ledger_of(question).0);
+    let mut worker = Worker::new(ours::profile().into(), 1);
+    let (mut bound, mut chosen) = (Bound::default(), None);
+    let (mut inputs, mut now, mut is_over) = (Vec::new(), Time::ZERO, false);
+    // Once more after the longest wait.
+    for _ in 0..2 {
+        loop {
+            let mut effects = Vec::new();
+            let next = worker.step(now, &mut inputs, &ledger, &mut effects);
+            for effect in effects {
+                match effect {
+                    Effect::ReserveClaims(request) => inputs.push(reserve(&mut bound, &ledger, &request)),
+                    Effect::Nominate(request) => chosen = chosen.or(request.node),
+                    Effect::AwaitDevices { node, .. } => chosen = Some(node),
+                    Effect::Bind(request) => {
+                        chosen = Some(request.node);
+                        let outcome = BindOutcome::Refused { code: Some(500), message: "no".into() };
+                        ledger.borrow_mut().bind_ended(&request.pod.uid, &outcome);
+                        inputs.push(Input::BindEnded { attempt: request.attempt, outcome });
+                    }
+                    Effect::Refuse(refusal) => {
+                        let text = refusal.text.to_string();
+                        let failure = text.strip_prefix(PREFIX);
+                        bound.failure = failure.map_or(bound.failure, without_chance);
+                    }
+                    Effect::Unreserve(UnreserveRequest { claims, extended, .. }) => {
+                        bound.given_back = claims.into_iter().map(|(key, _)| key.name.to_string()).collect();
+                        bound.deleted = extended.iter().map(|_| MADE.to_owned()).collect();
+                        is_over = true;
+                    }
+                    _ => {}
+                }
+            }
+            if is_over {
+                return Some((chosen?.to_string(), bound));
+            }
+            if next != Next::Now && inputs.is_empty() {
+                break;
+            }
+        }
+        now = now + Duration::from_secs(601);
+    }
+    None
+}
+
+/// The writes end well.
+fn reserve(bound: &mut Bound, ledger: &RefCell<Ledger>, request: &ClaimRequest) -> Input {
+    let ledger = &mut *ledger.borrow_mut();
+    let mut written = Vec::new();
+    for write in request.writes.iter() {
+        if write.allocation.is_some() && !write.has_finalizer && write.creates.is_none() {
+            bound.finalizers.insert(write.key.name.to_string());
+        }
+        let uid = if write.creates.is_some() { "made".into() } else { write.uid.clone() };
+        written.push(WrittenClaim { key: write.key.clone(), uid, resource_version: "9".into() });
+    }
+    let outcome = ClaimsOutcome { written, failure: None };
+    ledger.claims_written(&request.pod.uid, &request.writes, &outcome);
+    for write in request.writes.iter() {
+        let known = ledger.devices().claim(&write.key).map(|claim| ResourceClaim::clone(claim));
+        if let Some(claim) = known {
+            let seen = claim.once_written(write.allocation.as_deref(), &request.pod.uid);
+            ledger.apply_resource_claim(ResourceClaim { resource_version: "9".into(), ..seen });
+        }
+    }
+    Input::ClaimsWritten { attempt: request.attempt, outcome }
+}
+
+/// What upstream's plugin does.
+pub(crate) fn theirs(answer: &Value) -> Bound {
+    let pre_bind = &answer["preBind"];
+    let failure = if pre_bind["code"] == "Success" { "" } else { pre_bind["reasons"][0].as_str().unwrap_or_default() };
+    let writes = || answer["writes"].as_array().unwrap().iter().filter(|write| write["resource"] == "resourceclaims");
+    // Its name is made from this one.
+    let of_made =
+        writes().find(|write| write["verb"] == "create").map(|write| &write["body"]["metadata"]["generateName"]);
+    let is_made = |name: &str| of_made.and_then(Value::as_str).is_some_and(|prefix| name.starts_with(prefix));
+    let names = |point: &str, verb: &str, subresource: Option<&str>| -> BTreeSet<String> {
+        let of = writes().filter(|write| {
+            write["point"] == point && write["verb"] == verb && write["subresource"].as_str() == subresource
+        });
+        of.map(|write| write["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let mut finalizers = names("preBind", "update", None);
+    finalizers.retain(|name| !is_made(name));
+    let deleted = names("unreserve", "delete", None);
+    Bound {
+        finalizers,
+        failure: without_chance(failure),
+        given_back: names("unreserve", "patch", Some("status")),
+        deleted: deleted.into_iter().map(|_| MADE.to_owned()).collect(),
+    }
+}

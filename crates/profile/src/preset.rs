@@ -49,6 +49,11 @@ pub(super) fn base(preset: Preset, name: &str) -> CompiledProfile {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use berth_core::cycle::{Explanation, NodeAnswer, explain};
+    use berth_core::ledger::Ledger;
+    use berth_core::model::Pod;
+    use berth_core::testing::{node, pod, shape_of};
+    use std::sync::Arc;
 
     #[test]
     fn presets_differ_from_the_default_as_documented() {
@@ -65,5 +70,51 @@ mod tests {
         for preset in [Preset::Default, Preset::BinPack, Preset::Spread, Preset::NoScoring] {
             assert!(!base(preset, "p").filters.has_legacy(), "{preset:?}");
         }
+    }
+
+    /// How each node is scored, less what it has of a score that knows of no resource but cpu and memory.
+    fn differences(profile: &CompiledProfile, without: &CompiledProfile, ledger: &Ledger, pod: &Arc<Pod>) -> Vec<i64> {
+        let totals = |profile: &CompiledProfile| -> Vec<i64> {
+            let Explanation::Judged(judgement) = explain(profile, ledger, pod) else { panic!("it is judged") };
+            let total = |answer: &NodeAnswer| if let NodeAnswer::Fits { total, .. } = answer { *total } else { 0 };
+            judgement.nodes.iter().map(|(_, answer)| total(answer)).collect()
+        };
+        totals(profile).iter().zip(totals(without)).map(|(with, without)| with - without).collect()
+    }
+
+    /// 500 clusters of nodes that are filled to some degree: no node gains on another by what BinPack knows of accelerators.
+    #[test]
+    fn pods_of_cpu_and_memory_are_packed_as_before_where_no_node_has_accelerators() {
+        let bin_pack = base(Preset::BinPack, "p");
+        let mut before = bin_pack.clone();
+        before.fit.scalar_weight = None;
+        before.scores.retain(|(score, _)| *score != Score::ScarceResourceAvoidance);
+        let mut state = 1_u64;
+        let mut below = |bound: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % bound
+        };
+        let mut apart = 0;
+        for case in 0..500 {
+            let mut ledger = Ledger::new();
+            for n in 0..6 {
+                let name = format!("n{n}");
+                ledger.apply_node(&node(&name, 4_000, 8 << 30, 10));
+                for p in 0..below(4) {
+                    let shape = shape_of(100 * below(9) as i64, (below(9) as i64) << 28);
+                    let placed = Pod { node_name: Some((*name).into()), ..pod(&format!("{name}-{p}"), shape) };
+                    ledger.apply_pod(placed);
+                }
+            }
+            let waiting = Arc::new(pod("waits", shape_of(100 * below(9) as i64, (below(9) as i64) << 28)));
+            let gained = differences(&bin_pack, &before, &ledger, &waiting);
+            assert!(gained.iter().all(|one| *one == gained[0]), "case {case}: {gained:?}");
+            let mut accelerated = node("n0", 4_000, 8 << 30, 10);
+            accelerated.allocatable.set_scalar("example.com/gpu".into(), 8);
+            ledger.apply_node(&accelerated);
+            let gained = differences(&bin_pack, &before, &ledger, &waiting);
+            apart += usize::from(gained[0] < gained[1]);
+        }
+        assert_eq!(apart, 500, "a node with accelerators loses");
     }
 }

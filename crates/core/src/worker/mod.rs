@@ -18,6 +18,8 @@ mod away_tests;
 #[cfg(test)]
 mod capacity_tests;
 #[cfg(test)]
+mod claim_preemption_tests;
+#[cfg(test)]
 mod claim_tests;
 mod device_waits;
 #[cfg(test)]

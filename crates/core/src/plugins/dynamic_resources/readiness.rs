@@ -87,3 +87,71 @@ fn of_claim(claim: &ResourceClaim) -> Readiness {
     }
     Readiness::Ready
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device_testing::{allocated, claim, key};
+    use crate::model::DeviceStatus;
+    use berth_devices::model::AllocationResult;
+
+    fn condition(kind: &str, is_true: bool) -> DeviceCondition {
+        DeviceCondition { kind: kind.into(), is_true, reason: "R".into(), message: "m".into() }
+    }
+
+    /// A claim of the devices `0`, which is ready once it is attached and not broken, `1`, which may fail, and `2`, which says nothing.
+    fn claim_with(devices: Vec<DeviceStatus>) -> ResourceClaim {
+        let claim = allocated(claim("c", 3), "a", "0", &["p"]);
+        let result = claim.allocation.as_ref().unwrap().result.results[0].clone();
+        let device = |name: &str, bindings: &[&str], failures: &[&str]| DeviceResult {
+            device: name.into(),
+            binding_conditions: bindings.iter().map(|kind| Str::from(*kind)).collect(),
+            binding_failure_conditions: failures.iter().map(|kind| Str::from(*kind)).collect(),
+            ..result.clone()
+        };
+        let results = vec![
+            device("0", &["Attached", "Warm"], &["Broken"]),
+            device("1", &["Attached"], &["Broken", "Lost"]),
+            device("2", &[], &["Broken"]),
+        ];
+        let mut now = claim.clone();
+        let allocation = Arc::make_mut(now.allocation.as_mut().unwrap());
+        allocation.result = AllocationResult { results, ..allocation.result.clone() };
+        ResourceClaim { devices, ..now }
+    }
+
+    fn status(device: &str, conditions: Vec<DeviceCondition>) -> DeviceStatus {
+        DeviceStatus { driver: "d".into(), pool: "a".into(), device: device.into(), conditions }
+    }
+
+    #[test]
+    fn a_claim_is_ready_when_all_conditions_of_all_its_devices_are_true() {
+        let waiting = Readiness::Waiting(key("c"));
+        let failed = Readiness::Failed("device binding failed: claim=c, reason=R, message=\"m\"".to_owned());
+        let ready = |device: &str| match device {
+            "0" => status("0", vec![condition("Attached", true), condition("Warm", true)]),
+            _ => status(device, vec![condition("Attached", true)]),
+        };
+        let partly = status("0", vec![condition("Attached", true), condition("Warm", false)]);
+        let broken = |device: &str| status(device, vec![condition("Attached", true), condition("Broken", true)]);
+        let elsewhere = DeviceStatus { pool: "b".into(), ..ready("1") };
+        let cases = [
+            ("nothing is said", vec![], waiting.clone()),
+            ("nothing is said of one", vec![ready("0")], waiting.clone()),
+            ("one is partly ready", vec![partly.clone(), ready("1")], waiting.clone()),
+            ("all are ready", vec![ready("1"), ready("0")], Readiness::Ready),
+            (
+                "what is said of a device without conditions does not matter",
+                vec![ready("0"), ready("1"), broken("2")],
+                Readiness::Ready,
+            ),
+            ("a failure goes before what is true", vec![broken("0"), ready("1")], failed.clone()),
+            ("a device that fails after one that is ready", vec![ready("0"), broken("1")], failed),
+            ("the first that is not ready decides", vec![partly, broken("1")], waiting.clone()),
+            ("of another pool", vec![ready("0"), elsewhere], waiting),
+        ];
+        for (what, devices, want) in cases {
+            assert_eq!(of_claim(&claim_with(devices)), want, "{what}");
+        }
+    }
+}

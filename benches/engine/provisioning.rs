@@ -27,21 +27,27 @@ pub(crate) fn row(name: &'static str) {
     let changes: [(&str, &dyn Fn(usize, &mut Ledger)); 3] = [
         ("a namespace comes", &namespace_comes),
         ("a pod of others comes", &|i, ledger| ledger.apply_pod(passes(i))),
-        ("a volume is made", &|i, ledger| {
-            decode(provisioned(&asked[i]).into_iter()).others.into_iter().for_each(|object| object.apply(ledger));
-        }),
+        ("a volume is made", &|i, ledger| make(&asked[i], ledger)),
     ];
     for (what, change) in changes {
         let times = Times::of((0..CHANGES).map(|i| waiting.after(|ledger| change(i, ledger))).collect());
         line(name, &format!("{what}: {}", times.text()));
     }
-    assert_eq!(waiting.bound, asked.len(), "pods whose volumes were made are bound");
+    let at_once = waiting.provisions[CHANGES..2 * CHANGES].to_vec();
+    let times = at_once.iter().map(|one| waiting.at_once(|ledger| make(one, ledger))).collect();
+    line(name, &format!("a volume is made within the same second: {}", Times::of(times).text()));
+    assert_eq!(waiting.bound, 2 * CHANGES, "pods whose volumes were made are bound");
     let looks = Times::of((0..CHANGES).map(|_| waiting.look()).collect());
     line(name, &format!("their state: {}", looks.text()));
     let (count, before) = (others.len(), waiting.bound);
     let took = waiting.after(|ledger| others.into_iter().for_each(|pod| ledger.apply_pod(pod)));
     assert_eq!(waiting.bound - before, count, "the others are placed beside them");
     line(name, &format!("{:.0} others/s beside them; {}", count as f64 / took.as_secs_f64(), waiting.take_text()));
+}
+
+/// The volume of the claim, and the claim bound to it.
+fn make(claim: &(Str, Str), ledger: &mut Ledger) {
+    decode(provisioned(claim).into_iter()).others.into_iter().for_each(|object| object.apply(ledger));
 }
 
 fn mounting(i: usize) -> Value {

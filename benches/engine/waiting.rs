@@ -110,6 +110,11 @@ impl Waiting {
     pub(crate) fn after(&mut self, change: impl FnOnce(&mut Ledger)) -> Duration {
         self.now = self.now + Duration::from_secs(11);
         self.settle();
+        self.at_once(change)
+    }
+
+    /// As [`Self::after`], at the time of the last change.
+    pub(crate) fn at_once(&mut self, change: impl FnOnce(&mut Ledger)) -> Duration {
         self.ledger.take_text();
         self.ledger.change(change);
         self.settle()

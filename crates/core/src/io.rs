@@ -16,8 +16,9 @@ use std::sync::Arc;
 pub struct AttemptId(pub u64);
 
 impl AttemptId {
-    /// No attempt comes before it.
+    /// No attempt comes before the first, and none after the last.
     pub(crate) const FIRST: Self = Self(0);
+    pub(crate) const LAST: Self = Self(u64::MAX);
 }
 
 /// Pods for which no bind is sent at present, since too many binds are of unknown outcome: they are not decided either.

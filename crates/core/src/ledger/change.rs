@@ -232,7 +232,7 @@ impl Weighed {
             Change::Regrouped { before, after, .. } => {
                 weigh(&mut self.match_class, before) + weigh(&mut self.match_class, after)
             }
-            // A name or two at most.
+            // Three names at most.
             _ => 0,
         }
     }

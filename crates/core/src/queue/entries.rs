@@ -133,13 +133,13 @@ impl Entries {
         self.claim_users.of(claim)
     }
 
-    /// How many pods have a slot: those that are queued, and those that are popped.
     /// Under how many claims pods are found.
     #[cfg(test)]
     pub(super) fn claims_named(&self) -> usize {
         self.claim_users.len()
     }
 
+    /// How many pods have a slot: those that are queued, and those that are popped.
     #[cfg(test)]
     pub(super) fn open_slots(&self) -> usize {
         assert_eq!(self.by_uid.len(), self.slots.len() - self.free.len());

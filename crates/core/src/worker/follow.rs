@@ -190,7 +190,7 @@ impl Worker {
             if only_own && change.scheduler().is_none_or(|scheduler| !self.profile().serves(scheduler)) {
                 continue;
             }
-            self.volumes.note(change);
+            self.volumes.note(change, ledger.nodes());
             self.parked.note_change(change);
             self.preemptions.note(change);
             if let Change::Volume(change) = change {

@@ -3,7 +3,7 @@
 
 use super::volumes::{Preparing, Stage};
 use crate::io::AttemptId;
-use crate::ledger::{Change, DeviceChange, NodeAspects, VolumeChange};
+use crate::ledger::{Change, DeviceChange, NodeAspects, NodeTable, VolumeChange};
 use crate::limits::ALL_WAITS_EVERY;
 use crate::model::{ClaimKey, Pod, Str, Time};
 use crate::queue::Ticket;
@@ -17,10 +17,13 @@ pub(super) struct VolumeWaits {
     /// By the claims of either kind that they wait for: of one kind seldom has the name of the other.
     by_claim: BTreeSet<(ClaimKey, AttemptId)>,
     by_volume: BTreeSet<(Str, AttemptId)>,
+    by_node: BTreeSet<(Str, AttemptId)>,
     /// When each that only waits is to be looked at whatever is seen.
     timeouts: BTreeSet<(Time, AttemptId)>,
-    /// Those that something seen since the last step may move.
+    /// Those that only wait since the last step: they have not been looked at yet.
     concerned: BTreeSet<AttemptId>,
+    /// What was seen since the last step.
+    noted: Noted,
     /// Whether something was seen that may move any of them.
     all: bool,
     /// Whether something was seen of volumes or their drivers that may move some of them, and does not say which. There is much of it: all
@@ -30,6 +33,15 @@ pub(super) struct VolumeWaits {
     looked_at_all: Time,
     /// Whether all are to be requeued at the next step: another profile is served from now on.
     pub(super) requeue_all: bool,
+}
+
+/// What may move those that wait for it. It is noted under the ledger's lock, and looked up without it: many may wait for one claim.
+#[derive(Debug, Default)]
+struct Noted {
+    pods: BTreeSet<Str>,
+    claims: BTreeSet<ClaimKey>,
+    volumes: BTreeSet<Str>,
+    nodes: BTreeSet<Str>,
 }
 
 impl VolumeWaits {
@@ -54,6 +66,7 @@ impl VolumeWaits {
         self.by_pod.insert(one.ticket.pod().uid.clone(), id);
         self.by_claim.extend(claims_of(&one).map(|claim| (claim.clone(), id)));
         self.by_volume.extend(volumes_of(&one).map(|volume| (volume.clone(), id)));
+        self.by_node.insert((one.node.clone(), id));
         self.attempts.insert(id, one);
     }
 
@@ -66,6 +79,7 @@ impl VolumeWaits {
         for volume in volumes_of(&one) {
             self.by_volume.remove(&(volume.clone(), id));
         }
+        self.by_node.remove(&(one.node.clone(), id));
         if let Some(timeout) = one.stage.timeout() {
             self.timeouts.remove(&(timeout, id));
         }
@@ -112,17 +126,19 @@ impl VolumeWaits {
 
     /// Those that are to be looked at now, in their order. What was noted before is forgotten.
     pub(super) fn take_concerned(&mut self, now: Time) -> Vec<AttemptId> {
+        let (noted, mut concerned) = (std::mem::take(&mut self.noted), std::mem::take(&mut self.concerned));
         if self.attempts.is_empty() {
             (self.all, self.some) = (false, false);
-            self.concerned.clear();
             return Vec::new();
         }
         if self.all || self.some && now >= self.looked_at_all + ALL_WAITS_EVERY {
             (self.all, self.some, self.looked_at_all) = (false, false, now);
-            self.concerned.clear();
             return self.ids();
         }
-        let mut concerned = std::mem::take(&mut self.concerned);
+        concerned.extend(noted.pods.iter().filter_map(|pod| self.by_pod.get(pod)));
+        concerned.extend(noted.claims.iter().flat_map(|claim| under(&self.by_claim, claim)));
+        concerned.extend(noted.volumes.iter().flat_map(|volume| under(&self.by_volume, volume)));
+        concerned.extend(noted.nodes.iter().flat_map(|node| under(&self.by_node, node)));
         concerned.extend(self.timeouts.iter().take_while(|(timeout, _)| *timeout <= now).map(|(_, id)| *id));
         concerned.into_iter().collect()
     }
@@ -150,18 +166,29 @@ impl VolumeWaits {
         self.all = true;
     }
 
-    /// Notes what may move one of them.
-    pub(super) fn note(&mut self, change: &Change) {
+    /// Notes what may move one of them. O(log of what was noted).
+    pub(super) fn note(&mut self, change: &Change, nodes: &NodeTable) {
+        if self.attempts.is_empty() {
+            return;
+        }
         match change {
             // The assumption of one of them may have been undone.
             Change::PodPending { is_new: true, pod }
             | Change::PodDeleted { pod }
-            | Change::BoundElsewhere { pod, .. } => self.note_pod(&pod.uid),
-            Change::Confirmed { pod } | Change::Regrouped { pod, .. } => self.note_pod(pod),
-            Change::Device(DeviceChange::Claim { key, .. }) => self.note_claim(key),
+            | Change::BoundElsewhere { pod, .. } => {
+                self.noted.pods.insert(pod.uid.clone());
+            }
+            Change::Confirmed { pod } | Change::Regrouped { pod, .. } => {
+                self.noted.pods.insert(pod.clone());
+            }
+            Change::Device(DeviceChange::Claim { key, .. }) => {
+                self.noted.claims.insert(key.clone());
+            }
             Change::Volume(change) => self.note_volume(change),
-            Change::Node { aspects, .. } => {
-                self.all |= aspects.intersects(NodeAspects::ADDED | NodeAspects::LABELS | NodeAspects::REMOVED);
+            // Another node may have its row by now.
+            Change::Node { aspects, .. } if aspects.intersects(NodeAspects::REMOVED) => self.all = true,
+            Change::Node { node, aspects } if aspects.intersects(NodeAspects::ADDED | NodeAspects::LABELS) => {
+                self.noted.nodes.insert(nodes.name(*node).clone());
             }
             _ => {}
         }
@@ -170,17 +197,13 @@ impl VolumeWaits {
     fn note_volume(&mut self, change: &VolumeChange) {
         match change {
             VolumeChange::ClaimAdded(key) | VolumeChange::ClaimUpdated(key) | VolumeChange::ClaimDeleted(key) => {
-                self.note_claim(key);
+                self.noted.claims.insert(key.clone());
             }
             VolumeChange::VolumeAdded { names }
             | VolumeChange::VolumeUpdated { names, .. }
             | VolumeChange::VolumeDeleted { names } => {
-                let first = (names.volume.clone(), AttemptId::FIRST);
-                let of_volume = self.by_volume.range(first..).take_while(|(volume, _)| *volume == names.volume);
-                self.concerned.extend(of_volume.map(|(_, id)| *id));
-                if let Some(claim) = &names.claim {
-                    self.note_claim(claim);
-                }
+                self.noted.volumes.insert(names.volume.clone());
+                self.noted.claims.extend(names.claim.clone());
                 // A claim may name a volume that names another.
                 self.some = true;
             }
@@ -201,14 +224,23 @@ impl VolumeWaits {
         }
     }
 
-    fn note_pod(&mut self, uid: &Str) {
-        self.concerned.extend(self.by_pod.get(uid));
+    /// Makes the indexes from nothing, and compares them with what was kept.
+    #[cfg(test)]
+    pub(super) fn audit(&self) {
+        let all = || self.attempts.iter().map(|(id, one)| (*id, one));
+        let by_pod = all().map(|(id, one)| (one.ticket.pod().uid.clone(), id)).collect();
+        let by_claim = all().flat_map(|(id, one)| claims_of(one).map(move |claim| (claim.clone(), id))).collect();
+        let by_volume = all().flat_map(|(id, one)| volumes_of(one).map(move |volume| (volume.clone(), id))).collect();
+        let by_node = all().map(|(id, one)| (one.node.clone(), id)).collect();
+        let timeouts = all().filter_map(|(id, one)| Some((one.stage.timeout()?, id))).collect();
+        assert_eq!((&self.by_pod, &self.by_claim, &self.by_volume), (&by_pod, &by_claim, &by_volume));
+        assert_eq!((&self.by_node, &self.timeouts), (&by_node, &timeouts));
     }
+}
 
-    fn note_claim(&mut self, key: &ClaimKey) {
-        let of_claim = self.by_claim.range((key.clone(), AttemptId::FIRST)..).take_while(|(claim, _)| claim == key);
-        self.concerned.extend(of_claim.map(|(_, id)| *id));
-    }
+/// The attempts that an index has under this key.
+fn under<K: Ord + Clone>(index: &BTreeSet<(K, AttemptId)>, key: &K) -> impl Iterator<Item = AttemptId> {
+    index.range((key.clone(), AttemptId::FIRST)..=(key.clone(), AttemptId::LAST)).map(|(_, id)| *id)
 }
 
 impl Stage {

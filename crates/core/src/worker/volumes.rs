@@ -43,7 +43,7 @@ pub(super) struct Needs {
 #[derive(Debug)]
 pub(super) struct Preparing {
     pub(super) ticket: Ticket,
-    node: Str,
+    pub(super) node: Str,
     /// The node's epoch: see [`BindRequest`](crate::io::BindRequest).
     epoch: u64,
     pub(super) needs: Needs,

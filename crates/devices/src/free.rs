@@ -554,13 +554,15 @@ mod tests {
             }
             let (unit_of, expected) = naive.units();
             prop_assert_eq!(free.units(&node).collect::<Vec<_>>(), expected.clone());
-            let anew = Free::new(&node, &state);
+            let mut anew = Free::new(&node, &state);
             prop_assert_eq!(anew.units(&node).collect::<Vec<_>>(), expected);
             for (request, gib) in [(RequestDetails::default(), None), (asking("50Gi"), Some(50))] {
                 let can_have: Vec<usize> = (0..kinds.len()).filter(|device| naive.can_have(*device, gib)).collect();
                 let units: std::collections::BTreeSet<usize> = can_have.iter().map(|device| unit_of[*device]).collect();
-                let (number, found) = usable(&free, &node, &wish(&node, &request));
-                prop_assert_eq!((number, found), (can_have.len(), units.into_iter().collect()));
+                let expected = (can_have.len(), units.into_iter().collect::<Vec<_>>());
+                let wish = wish(&node, &request);
+                prop_assert_eq!(usable(&free, &node, &wish), expected.clone());
+                prop_assert_eq!(usable(&anew, &node, &wish), expected);
             }
             let more: std::collections::BTreeSet<usize> = more.into_iter().map(|device| device % kinds.len()).collect();
             let more: Vec<usize> = more.into_iter().filter(|device| !naive.whole[*device]).collect();
@@ -572,8 +574,10 @@ mod tests {
                 alike.take_all_of(&node, devices);
                 for allocation in &allocations {
                     free.take(&node, allocation);
+                    anew.take(&node, allocation);
                 }
                 prop_assert_eq!(format!("{free:?}"), format!("{alike:?}"));
+                prop_assert_eq!(free.units(&node).collect::<Vec<_>>(), anew.units(&node).collect::<Vec<_>>());
             }
         }
     }

@@ -109,26 +109,28 @@ pub(crate) fn ours(question: &Value) -> Option<(String, Bound)> {
                         let outcome = BindOutcome::Refused { code: Some(500), message: "no".into() };
                         ledger.borrow_mut().bind_ended(&request.pod.uid, &outcome);
                         inputs.push(Input::BindEnded { attempt: request.attempt, outcome });
+                        is_over = true;
                     }
                     Effect::Refuse(refusal) => {
                         let text = refusal.text.to_string();
-                        let failure = text.strip_prefix(PREFIX);
-                        bound.failure = failure.map_or(bound.failure, without_chance);
+                        if let Some(failure) = text.strip_prefix(PREFIX) {
+                            bound.failure = without_chance(failure);
+                            is_over = true;
+                        }
                     }
                     Effect::Unreserve(UnreserveRequest { claims, extended, .. }) => {
                         bound.given_back = claims.into_iter().map(|(key, _)| key.name.to_string()).collect();
                         bound.deleted = extended.iter().map(|_| MADE.to_owned()).collect();
-                        is_over = true;
                     }
                     _ => {}
                 }
             }
-            if is_over {
-                return Some((chosen?.to_string(), bound));
-            }
             if next != Next::Now && inputs.is_empty() {
                 break;
             }
+        }
+        if is_over {
+            return Some((chosen?.to_string(), bound));
         }
         now = now + Duration::from_secs(601);
     }

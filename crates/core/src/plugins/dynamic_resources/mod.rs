@@ -165,9 +165,12 @@ impl<'t> State<'t> {
     /// took long.
     fn search(&self, cx: PluginContext<'_>, asked: Asked, steps: &mut u64) -> Option<(Outcome, Option<Box<Progress>>)> {
         let mut search = self.kept.borrow_mut().take_unfinished(asked);
-        let before = *steps;
-        let outcome = self.allocate(cx, asked, &mut search.progress, &mut NoShares, steps);
-        search.steps += before - *steps;
+        // However it is divided, it ends at the same step.
+        let given = (*steps).min(DEVICE_STEPS.saturating_sub(search.steps));
+        let mut left = given;
+        let outcome = self.allocate(cx, asked, &mut search.progress, &mut NoShares, &mut left);
+        search.steps += given - left;
+        *steps -= given - left;
         if outcome == Outcome::OutOfSteps && search.steps < DEVICE_STEPS {
             self.kept.borrow_mut().keep_unfinished(asked, search);
             return None;

@@ -5,6 +5,7 @@
 //! seed or the shortest string found. CONTRIBUTING.md says how to run one for longer.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
+mod cel;
 mod choices;
 mod extender_reply;
 mod hostile;
@@ -40,6 +41,7 @@ macro_rules! fuzz {
 }
 
 fuzz!(quantity, 30_000, 3_000);
+fuzz!(cel, 3_000, 300);
 fuzz!(selector, 10_000, 1_000);
 fuzz!(manifest, 5_000, 500);
 fuzz!(protobuf, 5_000, 500);

@@ -56,6 +56,8 @@ pub(super) struct Figures {
     worst: Vec<(String, Step)>,
     pub(super) steps: usize,
     pub(super) decided: usize,
+    /// Pods that were given devices.
+    pub(super) reserved: usize,
     /// Objects that the API server or the decoder refuses.
     pub(super) refused: usize,
     pub(super) most_bytes: usize,
@@ -72,6 +74,7 @@ impl Figures {
             worst: Vec::new(),
             steps: 0,
             decided: 0,
+            reserved: 0,
             refused: 0,
             most_bytes: 0,
             most_left: 0,

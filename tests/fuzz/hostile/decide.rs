@@ -8,10 +8,11 @@ use berth_cluster::manifest::from_manifest;
 use berth_cluster::slim::{SlimNode, SlimPod, known, unknown};
 use berth_core::cycle::{Decision, Explanation, NodeAnswer, Scheduler, explain};
 use berth_core::io::{
-    BindOutcome, ClaimsFailure, ClaimsOutcome, Effect, EvictRequest, EvictionOutcome, Input, VolumesOutcome,
+    BindOutcome, ClaimRequest, ClaimsOutcome, Effect, EvictRequest, EvictionOutcome, Input, VolumesOutcome,
+    WrittenClaim,
 };
 use berth_core::ledger::{HashKey, Ledger, LedgerAccess, PodState};
-use berth_core::model::{Pod, Str, Time};
+use berth_core::model::{Pod, ResourceClaim, Str, Time};
 use berth_core::profile::CompiledProfile;
 use berth_core::worker::{Next, Worker};
 use berth_counting::{live, measure};
@@ -259,9 +260,22 @@ impl<'f> Subject<'f> {
                 self.inputs.push(Input::VolumesWritten { attempt: request.attempt, outcome });
             }
             Effect::ReserveClaims(request) => {
-                let failure = Some(ClaimsFailure { code: None, message: "no".to_owned() });
-                let outcome = ClaimsOutcome { written: Vec::new(), failure };
-                both(&|ledger| ledger.claims_written(&request.pod.uid, &request.writes, &outcome));
+                let written = request.writes.iter().map(|write| WrittenClaim {
+                    key: write.key.clone(),
+                    uid: if write.creates.is_some() { write.key.name.clone() } else { write.uid.clone() },
+                    resource_version: "2".into(),
+                });
+                let outcome = ClaimsOutcome { written: written.collect(), failure: None };
+                both(&|ledger| give_devices(ledger, &request, &outcome));
+                // From the decision on it takes its place, which the twin would learn of with the bind.
+                let ledger = self.ledger.ledger.borrow();
+                let node = ledger.pod(&request.pod.uid).and_then(PodState::placed).map(|placed| placed.node);
+                if let (Some(twin), Some(node)) = (twin, node) {
+                    let node_name = Some(ledger.nodes().name(node).clone());
+                    twin.ledger.apply_pod(Pod { node_name, ..Pod::clone(&request.pod) });
+                }
+                drop(ledger);
+                self.figures.reserved += 1;
                 self.inputs.push(Input::ClaimsWritten { attempt: request.attempt, outcome });
             }
             Effect::Evict(EvictRequest { attempt, preemptor, victims, taken_back, .. }) => {
@@ -280,6 +294,24 @@ impl<'f> Subject<'f> {
         }
     }
 }
+
+/// The writes end well, and are seen. The twin has decided nothing: it learns of the devices by what is seen.
+fn give_devices(ledger: &mut Ledger, request: &ClaimRequest, outcome: &ClaimsOutcome) {
+    ledger.claims_written(&request.pod.uid, &request.writes, outcome);
+    for write in request.writes.iter() {
+        let known = ledger.devices().claim(&write.key).map(|claim| ResourceClaim::clone(claim));
+        if let Some(claim) = known {
+            let seen = claim.once_written(write.allocation.as_deref(), &request.pod.uid);
+            ledger.apply_resource_claim(ResourceClaim { resource_version: "2".into(), ..seen });
+        }
+    }
+}
+
+/// How the errors begin that end an attempt for the devices of one node.
+const OF_DEVICES: &str = "running \"DynamicResources\" filter plugin: ";
+
+/// How the error ends where the search on a node took too many steps.
+const TOO_LONG: &str = ": timed out trying to allocate devices";
 
 /// As the watch of pods reads one; none where it is refused.
 fn read(decoder: &mut Decoder, pod: &PodText) -> Option<Pod> {
@@ -344,14 +376,20 @@ impl Twin {
     /// Compares what the worker said of a pod with what is to be said.
     fn compare(&self, effects: &[Effect], uid: &str, figures: &mut Figures) {
         let Some(PodState::Pending(pod)) = self.ledger.pod(uid) else { return };
-        let Some(said) = effects.iter().find_map(|effect| Said::of(effect, uid)) else { return };
+        let Some(said) = effects.iter().find_map(|effect| Said::of(effect, effects, uid)) else { return };
         let due = Scheduler::new(self.profile.clone(), 2).decide(&self.ledger, pod);
         let same = match (&said, &due) {
             (Said::Placed(node), Decision::Place(_)) => self.is_best(pod, node),
-            (Said::Reserves, Decision::Place(_)) => true,
             (Said::Refused(text), Decision::NoFit(no_fit)) => *text == no_fit.diagnosis.to_string(),
-            (Said::Refused(text), Decision::Failed(due)) => **text == **due,
+            // Nodes may fail for several reasons, and the search of a worker begins at another node each time.
+            (Said::Refused(text), Decision::Failed(due))
+                if **text == **due || text.starts_with(OF_DEVICES) && due.starts_with(OF_DEVICES) =>
+            {
+                true
+            }
             (Said::Refused(_), Decision::NoNodes) => true,
+            // A worker knows what selectors have answered before, which counts as steps the first time.
+            (_, Decision::Failed(due)) => due.ends_with(TOO_LONG),
             _ => false,
         };
         if !same {
@@ -387,17 +425,21 @@ fn is_decision(effect: &Effect) -> bool {
 #[derive(Debug)]
 enum Said {
     Placed(Str),
-    /// Some node, which the request does not name.
-    Reserves,
     Refused(String),
 }
 
 impl Said {
-    fn of(effect: &Effect, uid: &str) -> Option<Self> {
+    fn of(effect: &Effect, effects: &[Effect], uid: &str) -> Option<Self> {
         match effect {
             Effect::Bind(request) if *request.pod.uid == *uid => Some(Self::Placed(request.node.clone())),
             Effect::BindVolumes(request) if *request.pod.uid == *uid => Some(Self::Placed(request.node.clone())),
-            Effect::ReserveClaims(request) if *request.pod.uid == *uid => Some(Self::Reserves),
+            // The nomination goes before it, and says where.
+            Effect::ReserveClaims(request) if *request.pod.uid == *uid => {
+                effects.iter().find_map(|effect| match effect {
+                    Effect::Nominate(request) if *request.pod.uid == *uid => request.node.clone().map(Self::Placed),
+                    _ => None,
+                })
+            }
             Effect::Refuse(refusal) if *refusal.pod.uid == *uid && refusal.attempted => {
                 Some(Self::Refused(berth_core::testing::without_preemption(&refusal.text)))
             }

@@ -1,8 +1,8 @@
-//! Devices, and claims for them, as an API server takes them: searches that almost find something, selectors that cost, counters that many
+//! Devices, and claims for them, as an API server takes them, drawn from bytes of their own: searches that almost find something, selectors that cost, counters that many
 //! devices share, and capacity that is shared out.
 
 use super::World;
-use crate::choices::Choices;
+use crate::choices::{Choices, strings};
 use serde_json::{Value, json};
 
 const DRIVER: &str = "d.example";
@@ -24,11 +24,35 @@ enum Kind {
     Scattered,
 }
 
-/// Classes, slices and claims; often none.
-pub(super) fn objects(choices: &mut Choices<'_>, world: &World) -> Vec<Value> {
+/// Adds classes, slices and claims to a cluster, and pods that name some; often none. A string of bytes has only so many choices: these
+/// come from others, which it decides.
+pub(super) fn add(bytes: &[u8], world: &World, others: &mut Vec<Value>, pending: &mut Vec<Value>) {
+    let seed = bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3));
+    let more: Vec<u8> = strings(seed, 64).flatten().collect();
+    let choices = &mut Choices::new(&more);
     if !choices.one_in(3) {
-        return Vec::new();
+        return;
     }
+    others.extend(objects(choices, world));
+    // Pods that would fit anywhere without their claims.
+    pending.extend((0..choices.below(6)).map(|number| {
+        let mut pod = super::pods::plain(choices, &format!("wants-devices-{number}"));
+        pod["spec"]["tolerations"] = json!([{"operator": "Exists"}]);
+        name_claims(choices, 1, &mut pod);
+        pod
+    }));
+    for pod in pending {
+        if choices.one_in(2) {
+            let count = choices.pick(&[1, 1, 2, CLAIMS, 3 * CLAIMS]);
+            name_claims(choices, count, pod);
+        }
+    }
+}
+
+/// Classes, slices and claims.
+fn objects(choices: &mut Choices<'_>, world: &World) -> Vec<Value> {
     let kind = choices.pick(&[Kind::Whole, Kind::Whole, Kind::Shared, Kind::Counters, Kind::Scattered]);
     let mut objects: Vec<Value> = ["any", "other", "third"].into_iter().map(|name| class(choices, name)).collect();
     objects.extend(slices(choices, world, kind));
@@ -45,7 +69,7 @@ pub(super) fn objects(choices: &mut Choices<'_>, world: &World) -> Vec<Value> {
 }
 
 /// Has a pod name some of the claims, each once, and then claims that do not exist.
-pub(super) fn name_claims(choices: &mut Choices<'_>, _: &World, count: usize, pod: &mut Value) {
+fn name_claims(choices: &mut Choices<'_>, count: usize, pod: &mut Value) {
     let first = choices.below(CLAIMS);
     let name = |number: usize| {
         let of = if number < CLAIMS { (first + number) % CLAIMS } else { number };
@@ -54,8 +78,9 @@ pub(super) fn name_claims(choices: &mut Choices<'_>, _: &World, count: usize, po
     pod["spec"]["resourceClaims"] = (0..count).map(name).collect();
 }
 
+/// The first of them selects all devices.
 fn class(choices: &mut Choices<'_>, name: &str) -> Value {
-    let mut spec = json!({"selectors": selectors(choices)});
+    let mut spec = json!({"selectors": if name == "any" { Vec::new() } else { selectors(choices) }});
     if choices.one_in(4) {
         spec["extendedResourceName"] = format!("example.com/device-{}", choices.below(3)).into();
     }
@@ -76,11 +101,10 @@ fn expression(choices: &mut Choices<'_>) -> String {
         format!("{attribute}.rank > {}", choices.below(64)),
         format!("{attribute}.none == 1"),
         format!("device.capacity[\"{DRIVER}\"].memory.compareTo(quantity(\"8Gi\")) >= 0"),
-        "lists.range(300).all(x, lists.range(300).all(y, x + y >= 0))".to_owned(),
-        format!("{} || true", "'a'.matches('(a{1,50}){1,50}')"),
+        "lists.range(60).all(x, lists.range(60).all(y, x + y >= 0))".to_owned(),
+        "'aaaaaaaaaaaaaaaaaaaaaaaa'.matches('(a*)*b') || true".to_owned(),
         format!("[{}].exists(x, x == 999)", (0..900).map(|x| x.to_string()).collect::<Vec<_>>().join(", ")),
         "1 / 0 == 1".to_owned(),
-        "not a selector".to_owned(),
     ];
     choices.pick(&expressions)
 }
@@ -102,7 +126,6 @@ fn slices(choices: &mut Choices<'_>, world: &World, kind: Kind) -> Vec<Value> {
             let mut spec = json!({"driver": DRIVER,
                 "pool": {"name": pool, "generation": 1, "resourceSliceCount": count + counters}, more: content});
             match (node, kind) {
-                _ if more == "sharedCounters" => {}
                 (_, Kind::Scattered) => spec["perDeviceNodeSelection"] = true.into(),
                 (Some(node), _) => spec["nodeName"] = format!("node-{node}").into(),
                 (None, _) => spec["allNodes"] = true.into(),
@@ -134,7 +157,7 @@ fn device((kind, node): (Kind, Option<usize>), number: usize, attributes: usize)
     let text = |of: usize| ["a", "b", "c"][of % 3];
     let mut own = json!({"model": {"string": text(number)}, "rank": {"int": number}});
     for attribute in 2..attributes {
-        own[format!("attribute-{attribute}")] = json!({"string": text(number + attribute)});
+        own[format!("attribute_{attribute}")] = json!({"string": text(number + attribute)});
     }
     let mut device = json!({"name": format!("device-{number}"), "attributes": own,
         "capacity": {"memory": {"value": format!("{}Gi", 8 + number % 3)}}});
@@ -161,6 +184,9 @@ fn device((kind, node): (Kind, Option<usize>), number: usize, attributes: usize)
 }
 
 fn claim(choices: &mut Choices<'_>, kind: Kind) -> Value {
+    if choices.one_in(2) {
+        return json!({"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "any"}}]}});
+    }
     let count = choices.pick(&[1, 1, 2, 4, 32]);
     let requests: Vec<Value> = (0..count).map(|number| request(choices, kind, number)).collect();
     let constraints: Vec<Value> = (0..choices.pick(&[0, 0, 1, 2, 32]))

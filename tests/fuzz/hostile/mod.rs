@@ -16,7 +16,8 @@ mod long;
 mod nodes;
 mod pods;
 
-use crate::choices::Choices;
+use crate::SEED;
+use crate::choices::{Choices, strings};
 use bounds::Figures;
 use nodes::Kind;
 use serde_json::Value;
@@ -33,6 +34,16 @@ pub(crate) fn target(bytes: &[u8]) {
     decide::run(&draw(bytes, None), &mut figures);
     let beyond = figures.beyond();
     assert!(beyond.is_empty(), "{}\nin the cluster of the bytes {bytes:02x?}", beyond.join("\n"));
+}
+
+/// The fixed strings that the fuzz target begins with have pods with claims in them that get their devices.
+#[test]
+fn some_pods_of_hostile_clusters_get_devices() {
+    let mut figures = Figures::counted();
+    for bytes in strings(SEED, 60) {
+        decide::run(&draw(&bytes, None), &mut figures);
+    }
+    assert!(figures.reserved >= 10, "{} pods were given devices", figures.reserved);
 }
 
 /// What the objects of a cluster refer to.
@@ -93,8 +104,8 @@ fn draw(bytes: &[u8], nodes: Option<usize>) -> Cluster {
     };
     let preset = choices.byte();
     let mut others = nodes::others(choices, &world);
-    others.extend(devices::objects(choices, &world));
-    let pending: Vec<Value> = (0..pending).map(|i| pods::pending(choices, &world, i)).collect();
+    let mut pending: Vec<Value> = (0..pending).map(|i| pods::pending(choices, &world, i)).collect();
+    devices::add(bytes, &world, &mut others, &mut pending);
     let edits = edits(choices, &pending[0]);
     let placed: Vec<Value> = (0..placed).map(|i| pods::placed(choices, &world, i)).collect();
     let nodes = (0..count).map(|number| nodes::node(choices, kind, number).to_string());

@@ -11,14 +11,11 @@ const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 /// Labels that one pod is drawn with at most: with eight times as many it is as large as an object may be.
 const LABELS: usize = 2_000;
 
-/// Claims for devices that one pod names as many.
-const CLAIMS: usize = 16;
-
 /// Draws so many entries of one list into a pod.
 type Draw = fn(&mut Choices<'_>, &World, usize, &mut Value);
 
 /// What a pod may have much of, and the number that counts as much.
-const LISTS: [(usize, Draw); 18] = [
+const LISTS: [(usize, Draw); 17] = [
     (limits::SPREAD_CONSTRAINTS_PER_POD, spread),
     (limits::POD_AFFINITY_TERMS_PER_POD, |c, w, n, pod| terms(c, w, n, ("podAffinity", REQUIRED), pod)),
     (limits::POD_AFFINITY_TERMS_PER_POD, |c, w, n, pod| terms(c, w, n, ("podAntiAffinity", REQUIRED), pod)),
@@ -34,7 +31,6 @@ const LISTS: [(usize, Draw); 18] = [
     (limits::CONTAINERS_PER_POD - 1, containers),
     (limits::STORAGE_PER_POD, volumes),
     (limits::STORAGE_PER_POD, disks),
-    (CLAIMS, super::devices::name_claims),
     (LABELS, labels),
     (2, amounts),
 ];
@@ -88,7 +84,7 @@ fn controller(choices: &mut Choices<'_>) -> Value {
     json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "uid": name, "controller": true}])
 }
 
-fn plain(choices: &mut Choices<'_>, name: &str) -> Value {
+pub(super) fn plain(choices: &mut Choices<'_>, name: &str) -> Value {
     let labels = json!({"app": choices.pick(&["web", "db", "web"])});
     let requests = json!({"cpu": "10m", "memory": "16Mi"});
     json!({"apiVersion": "v1", "kind": "Pod",

@@ -25,6 +25,8 @@ pub struct NodeSpec {
     pub taints: Vec<Value>,
     /// Annotations.
     pub annotations: Vec<(String, String)>,
+    /// How many images it lists, as a kubelet does: each by its digest and by its tag.
+    pub images: usize,
 }
 
 impl NodeSpec {
@@ -37,6 +39,7 @@ impl NodeSpec {
             labels: Vec::new(),
             taints: Vec::new(),
             annotations: Vec::new(),
+            images: 0,
         }
         .resource("cpu", cpu)
         .resource("memory", memory)
@@ -72,6 +75,12 @@ impl NodeSpec {
         labels.insert("kubernetes.io/os".to_owned(), json!("linux"));
         labels.insert("topology.kubernetes.io/zone".to_owned(), json!(self.zone));
         let resources = Value::Object(map(&self.resources));
+        let image = |number: usize| {
+            let repository = format!("registry.example/team-{number}/application");
+            let names = [format!("{repository}@sha256:{number:064x}"), format!("{repository}:v1.2.{number}")];
+            json!({"names": names, "sizeBytes": 100_000_000 + number})
+        };
+        let images: Vec<Value> = (0..self.images).map(image).collect();
         json!({
             "apiVersion": "v1",
             "kind": "Node",
@@ -80,6 +89,7 @@ impl NodeSpec {
             "status": {
                 "capacity": resources,
                 "allocatable": resources,
+                "images": images,
                 "conditions": [{
                     "type": "Ready",
                     "status": "True",

@@ -51,11 +51,7 @@ impl Bench {
         race: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
         let over = AtomicBool::new(false);
-        // The null scheduler binds whatever is its own, so that nobody serves these pods beside it.
-        let served_by = match contestant {
-            Contestant::Null => "nobody",
-            _ => contestant.scheduler_name(),
-        };
+        let served_by = contestant.server_of_others();
         thread::scope(|scope| {
             let beside = scope.spawn(|| match workload {
                 Workload::Churn => self.recreate(served_by, &over),

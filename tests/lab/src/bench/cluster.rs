@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 
 use super::contestant::{Contestant, null_scheduler};
 use super::options::{BenchOptions, PODS_PER_NODE};
+use super::pods::gated;
 use super::progress::progress;
 use super::workload::Workload;
 use crate::control_plane::{ControlPlane, Durability, Options};
 use crate::extender::{Extender, ExtenderOptions};
 use crate::nodes::NodeSpec;
-use crate::wait::StopFlag;
 
 /// The namespace of the pods to be placed.
 pub(super) const PODS: &str = "bench";
@@ -27,6 +27,8 @@ const ZONES: [&str; 3] = ["zone-a", "zone-b", "zone-c"];
 /// Nodes made between two looks at the stop flag.
 const NODE_CHUNK: usize = 500;
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
+/// Requests in flight at a time while objects are made.
+const WIDTH: usize = 32;
 const FLOW_SCHEMAS: &str = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas";
 
 /// A cluster on which contestants can be started one after the other.
@@ -35,8 +37,9 @@ pub(super) struct Cluster {
     pub(super) plane: ControlPlane,
     pub(super) binary: PathBuf,
     pub(super) null_scheduler: PathBuf,
-    /// Profiles of Berth.
+    /// Profiles of Berth that have pods, and those that have none.
     profiles: usize,
+    idle: usize,
     /// The server that contestants ask, where a workload has one.
     pub(super) extender: Option<Extender>,
 }
@@ -62,10 +65,12 @@ impl Cluster {
         } else {
             None
         };
-        let (binary, profiles) = (options.binary.clone(), options.profiles);
-        let cluster = Self { plane, binary, null_scheduler, profiles, extender };
-        cluster.make_nodes(options.nodes, &options.stop)?;
+        let (binary, profiles, idle) = (options.binary.clone(), options.profiles, options.idle);
+        let cluster = Self { plane, binary, null_scheduler, profiles, idle, extender };
+        cluster.make_nodes(options)?;
         cluster.install_chart(has(Contestant::Berth))?;
+        cluster.make_namespaces(options.namespaces)?;
+        cluster.make_gated(options)?;
         for contestant in [Contestant::KubeScheduler, Contestant::Null] {
             cluster.make_account(contestant)?;
         }
@@ -79,15 +84,33 @@ impl Cluster {
         Ok(version["gitVersion"].as_str().context("/version names no gitVersion")?.to_owned())
     }
 
-    fn make_nodes(&self, count: usize, stop: &StopFlag) -> Result<()> {
+    fn make_nodes(&self, &BenchOptions { nodes: count, images, ref stop, .. }: &BenchOptions) -> Result<()> {
         let began = Instant::now();
         for first in (0..count).step_by(NODE_CHUNK) {
             if stop.is_raised() {
                 anyhow::bail!("interrupted");
             }
-            self.plane.create_nodes(NODE_CHUNK.min(count - first), |index| node(first + index))?;
+            self.plane
+                .create_nodes(NODE_CHUNK.min(count - first), |index| NodeSpec { images, ..node(first + index) })?;
         }
         progress(&format!("{count} nodes made in {:.1} s", began.elapsed().as_secs_f64()))
+    }
+
+    /// Those of the pods that are bound already, but for the first, which is always there.
+    fn make_namespaces(&self, count: usize) -> Result<()> {
+        let namespace = |index: usize| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": bound_namespace(index + 1)}});
+        self.plane.create_objects("/api/v1/namespaces", count - 1, WIDTH, namespace)
+    }
+
+    /// Pods that wait for their gates in all runs.
+    fn make_gated(&self, options: &BenchOptions) -> Result<()> {
+        let path = format!("/api/v1/namespaces/{BOUND}/pods");
+        for contestant in &options.contestants {
+            let pod =
+                |index: usize| gated(&format!("gated-{}-{index:06}", contestant.key()), contestant.server_of_others());
+            self.plane.create_objects(&path, options.gated, WIDTH, pod)?;
+        }
+        Ok(())
     }
 
     /// The chart is always there, so that the API server is the same whoever takes part.
@@ -126,7 +149,13 @@ impl Cluster {
                 "spec": {"preset": "Default", "extenders": extenders},
             })
         };
-        (0..self.profiles).try_for_each(|number| self.plane.apply(&profile(number).to_string()).map(drop))
+        (0..self.profiles).try_for_each(|number| self.plane.apply(&profile(number).to_string()).map(drop))?;
+        (0..self.idle).try_for_each(|number| {
+            let mut idle = profile(0);
+            idle["metadata"]["name"] = json!(format!("idle-{number:02}"));
+            idle["spec"]["extenders"] = json!([]);
+            self.plane.apply(&idle.to_string()).map(drop)
+        })
     }
 
     fn make_account(&self, contestant: Contestant) -> Result<()> {
@@ -218,6 +247,11 @@ fn null_role(name: &str) -> Value {
 fn node(index: usize) -> NodeSpec {
     NodeSpec::new(&node_name(index), ZONES[index % ZONES.len()], "16", "64Gi")
         .resource("pods", &PODS_PER_NODE.to_string())
+}
+
+/// The namespace of some of the pods that are bound already.
+pub(super) fn bound_namespace(number: usize) -> String {
+    if number == 0 { BOUND.to_owned() } else { format!("{BOUND}-{number:04}") }
 }
 
 /// The collection of the pods to be placed.

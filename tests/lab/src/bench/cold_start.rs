@@ -7,9 +7,10 @@ use std::time::Instant;
 use anyhow::Result;
 
 use super::Bench;
-use super::cluster::BOUND;
+use super::cluster::bound_namespace;
 use super::contestant::Contestant;
 use super::figures::Figures;
+use super::options::BenchOptions;
 use super::pods::bound;
 use super::progress::progress;
 use super::workload::Workload;
@@ -57,14 +58,15 @@ pub(super) struct BareList {
 impl Bench {
     /// Creates bound pods, straight onto their nodes, until there are `upto`.
     pub(super) fn fill(&mut self, upto: usize) -> Result<()> {
-        let (nodes, padding) = (self.options.nodes, self.options.padding);
+        let BenchOptions { nodes, padding, namespaces, .. } = self.options;
         let first = self.bound;
         let count = upto.saturating_sub(first);
-        let path = format!("/api/v1/namespaces/{BOUND}/pods");
         let made = AtomicUsize::new(0);
         let began = Instant::now();
         self.each(count, |index| {
-            self.cluster.plane.api.post(&path, &bound(first + index, nodes, padding))?;
+            let namespace = bound_namespace((first + index) % namespaces);
+            let path = format!("/api/v1/namespaces/{namespace}/pods");
+            self.cluster.plane.api.post(&path, &bound(first + index, &namespace, (nodes, padding)))?;
             match made.fetch_add(1, Ordering::Relaxed) + 1 {
                 done if done % STEP == 0 || done == count => {
                     progress(&format!("{done} of {count} bound pods made in {} s", began.elapsed().as_secs()))

@@ -66,6 +66,14 @@ impl Contestant {
             Self::Null => "bench-null",
         }
     }
+
+    /// The `schedulerName` of pods that must not be bound. The null scheduler binds whatever is its own: nobody serves them beside it.
+    pub(super) fn server_of_others(self) -> &'static str {
+        match self {
+            Self::Null => "nobody",
+            _ => self.scheduler_name(),
+        }
+    }
 }
 
 impl Cluster {

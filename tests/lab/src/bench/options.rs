@@ -16,6 +16,9 @@ pub const USAGE: &str = "usage: berth-bench-e2e [OPTION VALUE]...
   --constrained N   pods of every other race but preemption (default 3000)
   --preemptors N    pods of a race in a cluster full of pods that give way (default 500)
   --profiles N      profiles of Berth, among which the pods are divided (default 1)
+  --idle N          profiles of Berth without pods beside these (default 0)
+  --gated N         pods of each contestant that have a scheduling gate meanwhile (default 0)
+  --images N        images that each node lists (default 0)
   --rate N          pods a second that are created in latency (default 0: half of what the null scheduler bound in the
                     races of the same run)
   --repeats N       runs of each contestant in each workload (default 3)
@@ -25,6 +28,7 @@ pub const USAGE: &str = "usage: berth-bench-e2e [OPTION VALUE]...
                     (default all but claims, which has a size of its own: --nodes 500 --pods 2500; without latency where
                     nothing says its rate)
   --bound N         pods already bound at a cold start (default 150000; 0 leaves it out)
+  --namespaces N    namespaces among which these are divided (default 1)
   --padding N       bytes of environment that each of them has beside its 1.7 KB (default 0)
   --seed N          decides in which order the contestants take turns (default 1)
   --out FILE.md     write the tables there too
@@ -48,6 +52,14 @@ pub struct BenchOptions {
     pub preemptors: usize,
     /// Profiles of Berth, among which the pods are divided. Others serve all pods by one.
     pub profiles: usize,
+    /// Profiles of Berth without pods beside these.
+    pub idle: usize,
+    /// Pods of each contestant that have a scheduling gate meanwhile; nobody serves those of the null scheduler, which knows no gates.
+    pub gated: usize,
+    /// Images that each node lists.
+    pub images: usize,
+    /// Namespaces of the pods that are bound already.
+    pub namespaces: usize,
     /// Pods a second that are created where latency is measured; 0 is half of what the null scheduler bound in races.
     pub rate: usize,
     /// Runs of each contestant in each workload.
@@ -80,6 +92,10 @@ impl BenchOptions {
             constrained: 3000,
             preemptors: 500,
             profiles: 1,
+            idle: 0,
+            gated: 0,
+            images: 0,
+            namespaces: 1,
             rate: 0,
             repeats: 3,
             contestants: Contestant::ALL.to_vec(),
@@ -99,6 +115,10 @@ impl BenchOptions {
                 "--constrained" => options.constrained = number(&option, &value()?, 1)?,
                 "--preemptors" => options.preemptors = number(&option, &value()?, 1)?,
                 "--profiles" => options.profiles = number(&option, &value()?, 1)?,
+                "--idle" => options.idle = number(&option, &value()?, 0)?,
+                "--gated" => options.gated = number(&option, &value()?, 0)?,
+                "--images" => options.images = number(&option, &value()?, 0)?,
+                "--namespaces" => options.namespaces = number(&option, &value()?, 1)?,
                 "--rate" => options.rate = number(&option, &value()?, 0)?,
                 "--repeats" => options.repeats = number(&option, &value()?, 1)?,
                 "--bound" => options.bound = number(&option, &value()?, 0)?,
@@ -216,12 +236,16 @@ impl BenchOptions {
         let contestants: Vec<_> = self.contestants.iter().map(|contestant| contestant.key()).collect();
         let workloads: Vec<_> = self.workloads.iter().map(|workload| workload.key()).collect();
         format!(
-            "make bench-e2e ARGS=\"--nodes {} --pods {} --constrained {} --preemptors {} --profiles {} --rate {} --repeats {} --contestants {} --workloads {} --bound {} --padding {} --seed {}\"",
+            "make bench-e2e ARGS=\"--nodes {} --pods {} --constrained {} --preemptors {} --profiles {} --idle {} --gated {} --images {} --namespaces {} --rate {} --repeats {} --contestants {} --workloads {} --bound {} --padding {} --seed {}\"",
             self.nodes,
             self.pods,
             self.constrained,
             self.preemptors,
             self.profiles,
+            self.idle,
+            self.gated,
+            self.images,
+            self.namespaces,
             self.rate,
             self.repeats,
             contestants.join(","),
@@ -262,7 +286,7 @@ mod tests {
     #[test]
     fn the_command_line_that_a_report_shows_gives_the_same_options() {
         let options = parse(
-            "--nodes 200 --pods 300 --constrained 100 --preemptors 50 --profiles 8 --rate 40 --contestants null,berth --bound 0 --padding 90 --seed 7",
+            "--nodes 200 --pods 300 --constrained 100 --preemptors 50 --profiles 8 --idle 3 --gated 9 --images 4 --namespaces 2 --rate 40 --contestants null,berth --bound 0 --padding 90 --seed 7",
         )
         .unwrap();
         assert_eq!(options.contestants, [Contestant::Berth, Contestant::Null]);

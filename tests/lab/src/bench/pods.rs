@@ -75,6 +75,20 @@ pub(super) fn waiting(name: &str, scheduler_name: &str, workload: Workload) -> V
     pod
 }
 
+/// A pod that may not be scheduled yet.
+pub(super) fn gated(name: &str, scheduler_name: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": BOUND, "labels": {"app": "gated"}},
+        "spec": {
+            "schedulerName": scheduler_name,
+            "schedulingGates": [{"name": "example.com/quota"}],
+            "containers": [container("100m")],
+        },
+    })
+}
+
 /// A pod of high priority that asks for more than any node has.
 pub(super) fn too_big(name: &str, scheduler_name: &str) -> Value {
     json!({
@@ -87,7 +101,7 @@ pub(super) fn too_big(name: &str, scheduler_name: &str) -> Value {
 
 /// The `index`-th pod that is bound already, spread evenly over `nodes`. Its name and labels are
 /// those of a Deployment's pod; the API server lists it in about 1.7 KB, and so many bytes of `padding`.
-pub(super) fn bound(index: usize, nodes: usize, padding: usize) -> Value {
+pub(super) fn bound(index: usize, namespace: &str, (nodes, padding): (usize, usize)) -> Value {
     let service = format!("service-{:04}", index / 50);
     let mut container = container("100m");
     if padding > 0 {
@@ -98,7 +112,7 @@ pub(super) fn bound(index: usize, nodes: usize, padding: usize) -> Value {
         "kind": "Pod",
         "metadata": {
             "name": format!("{service}-7c9d8b5f6b-{index:06}"),
-            "namespace": BOUND,
+            "namespace": namespace,
             "labels": {"app.kubernetes.io/name": service, "pod-template-hash": "7c9d8b5f6b"},
         },
         "spec": {"nodeName": node_name(index % nodes), "containers": [container]},

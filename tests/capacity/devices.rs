@@ -98,3 +98,26 @@ fn pods_that_are_drained_get_other_devices() {
     assert_eq!(code, Some(0), "{said:#}");
     assert_eq!(fates(&said), [("train-0", "Moves", Some("b")), ("train-1", "Moves", Some("b"))], "{said:#}");
 }
+
+/// Only `b` has devices left: a profile that may not use it leaves the pod without a node.
+#[test]
+fn a_change_that_keeps_pods_from_devices_is_worse() {
+    let folder = Folder::new("diff-devices");
+    let profile = |spec: Value| json!({"apiVersion": "scheduling.berth.dev/v1alpha1", "kind": "SchedulerProfile", "metadata": {"name": "ci"}, "spec": spec});
+    let mut waiting = super::pod("new", "train", "1");
+    waiting["spec"]["schedulerName"] = json!("ci");
+    waiting["spec"]["resourceClaims"] = json!([{"name": "gpu", "resourceClaimTemplateName": "one"}]);
+    let mut items = cluster();
+    items.extend([template(), waiting, profile(json!({}))]);
+    let manifests = folder.file("all.json", &items);
+    let of = |spec: Value| {
+        let changed = folder.file("changed.json", &[profile(spec)]);
+        answer(&["diff", "-f", &changed, "--manifests", &manifests])
+    };
+    let (code, said) = of(json!({"preset": "BinPack"}));
+    assert_eq!((code, &said["waiting"]["noLongerFit"]), (Some(0), &json!([])), "{said:#}");
+    let only_a = json!({"nodes": {"selector": {"matchLabels": {"kubernetes.io/hostname": "a"}}}});
+    let (code, said) = of(only_a);
+    assert_eq!(code, Some(2), "{said:#}");
+    assert_eq!(said["waiting"]["noLongerFit"][0]["name"], "new", "{said:#}");
+}

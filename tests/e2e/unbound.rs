@@ -35,6 +35,7 @@ fn a_binding_that_comes_to_nothing_leaves_nothing_taken() {
         plane.api.post(PROFILES, &profile(name, &spec)).unwrap();
         wait_reason(&plane, name, "Ready", "Serving");
     }
+    a_pod_with_claims_for_devices_is_held(&plane);
     a_claim_that_is_never_bound(&plane);
     a_volume_that_is_deleted_before_its_claim_is_bound(&plane);
     a_pod_that_is_deleted_while_it_waits(&plane);
@@ -50,6 +51,17 @@ fn a_kind_that_is_not_served_is_done_without(operator: &Operator) {
         let names = absent.iter().any(|line| line.contains(&format!("resource=\"{resource}\"")));
         assert!(names && line.contains("reason=\"not_served\""), "{absent:?}");
     }
+}
+
+fn a_pod_with_claims_for_devices_is_held(plane: &ControlPlane) {
+    let mut pod = pod(HERE, "devices", PATIENT, "1");
+    pod["spec"]["resourceClaims"] = json!([{"name": "gpu", "resourceClaimName": "gpu"}]);
+    plane.api.post(&pod_path(HERE, ""), &pod).unwrap();
+    let held = "the pod needs resource claims, and ResourceClaims of resource.k8s.io/v1 cannot be read (not_served): it is held, not placed wrongly";
+    wait_event_that(plane, HERE, "FailedScheduling", |event| {
+        event["regarding"]["name"] == "devices" && event["note"].as_str().is_some_and(|note| note.contains(held))
+    });
+    delete(plane, "devices");
 }
 
 /// Makes a volume, a claim, and a pod of the claim that takes all of the node.

@@ -236,7 +236,7 @@ fn state(name: &str, pods: Vec<PodSpec>) {
 }
 
 /// Seconds of the cluster's time.
-const SECONDS: usize = 1;
+const SECONDS: usize = 10;
 
 fn full_cluster(name: &'static str) {
     let full = Workload { init: || cpu(20_000), ..PLAIN };

@@ -58,9 +58,7 @@ fn a_pod_with_claims_for_devices_is_held(plane: &ControlPlane) {
     pod["spec"]["resourceClaims"] = json!([{"name": "gpu", "resourceClaimName": "gpu"}]);
     plane.api.post(&pod_path(HERE, ""), &pod).unwrap();
     let held = "the pod needs resource claims, and ResourceClaims of resource.k8s.io/v1 cannot be read (not_served): it is held, not placed wrongly";
-    wait_event_that(plane, HERE, "FailedScheduling", |event| {
-        event["regarding"]["name"] == "devices" && event["note"].as_str().is_some_and(|note| note.contains(held))
-    });
+    assert_eq!(wait_refused(plane, HERE, "devices", "SchedulerError"), held);
     delete(plane, "devices");
 }
 

@@ -27,6 +27,8 @@ mod probe;
 mod recent;
 mod rng;
 mod rows;
+#[cfg(test)]
+mod sampled_tests;
 mod score;
 mod search;
 #[cfg(test)]

@@ -102,7 +102,9 @@ fn steady(name: &str, nodes: usize) {
         let mut took = Duration::ZERO;
         for pods in rounds.by_ref().take(4) {
             for pods in pods.chunks(WORKLOADS / rate.max(1)) {
-                pods.iter().for_each(|pod| ledger.apply_pod(pod.clone()));
+                for pod in pods {
+                    ledger.apply_pod(pod.clone());
+                }
                 let began = Instant::now();
                 place(&mut scheduler, &mut ledger, pods);
                 took += began.elapsed();

@@ -2,7 +2,7 @@
 
 use crate::manifests::PodSpec;
 use crate::report::{Times, line};
-use crate::waiting::{Waiting, namespace_comes, one_pod, with_name};
+use crate::waiting::{Change, Waiting, namespace_comes, one_pod, with_name};
 use crate::workloads::PLAIN;
 use crate::{Prepared, decode};
 use berth_core::ledger::Ledger;
@@ -24,7 +24,7 @@ pub(crate) fn row(name: &'static str) {
     line(name, &format!("their claims are written in {first:.1?}; {}", waiting.take_text()));
     let passes = |i: usize| one_pod(with_name(PodSpec::basic().manifest(i, None), &format!("passes-{i}")));
     let asked: Vec<(Str, Str)> = waiting.provisions.iter().take(CHANGES).cloned().collect();
-    let changes: [(&str, &dyn Fn(usize, &mut Ledger)); 3] = [
+    let changes: [(&str, Change<'_>); 3] = [
         ("a namespace comes", &namespace_comes),
         ("a pod of others comes", &|i, ledger| ledger.apply_pod(passes(i))),
         ("a volume is made", &|i, ledger| make(&asked[i], ledger)),

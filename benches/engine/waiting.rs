@@ -134,7 +134,7 @@ impl Waiting {
 }
 
 /// Changes the ledger for the n-th time.
-type Change<'a> = &'a dyn Fn(usize, &mut Ledger);
+pub(crate) type Change<'a> = &'a dyn Fn(usize, &mut Ledger);
 
 /// How often each kind of change is made.
 const REPEATS: usize = 5;

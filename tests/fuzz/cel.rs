@@ -134,8 +134,8 @@ fn draw(choices: &mut Choices<'_>) -> String {
                 "[$, $].flatten()",
                 "'%s'.format([$])",
             ]);
-            let bindings: String =
-                (1..depth).map(|n| format!("cel.bind(v{n}, {}, ", step.replace('$', &format!("v{}", n - 1)))).collect();
+            let binding = |n: usize| format!("cel.bind(v{n}, {}, ", step.replace('$', &format!("v{}", n - 1)));
+            let bindings = (1..depth).map(binding).collect::<Vec<_>>().concat();
             let last = format!("v{}", depth - 1);
             let end = choices
                 .pick(&["size($) > 0", "$ == $", "'%s'.format([$]) == ''", "string($) == ''"])
@@ -145,8 +145,8 @@ fn draw(choices: &mut Choices<'_>) -> String {
         2 => {
             let (depth, range) =
                 (1 + choices.below(40), choices.pick(&["lists.range(1000)", "[1, 2, 3, 4]", "device.attributes"]));
-            let begin: String = (0..depth).map(|n| format!("{range}.all(x{n}, ")).collect();
-            begin + "true" + &")".repeat(depth)
+            let begin = (0..depth).map(|n| format!("{range}.all(x{n}, ")).collect::<Vec<_>>();
+            begin.concat() + "true" + &")".repeat(depth)
         }
         _ => words(choices, 60),
     };

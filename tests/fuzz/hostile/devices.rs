@@ -172,13 +172,14 @@ fn device((kind, node): (Kind, Option<usize>), number: usize, attributes: usize)
             device["consumesCounters"] =
                 sets.map(|set| json!({"counterSet": format!("set-{set}"), "counters": taken})).to_vec().into();
         }
-        Kind::Scattered => match node {
-            Some(node) => device["nodeName"] = format!("node-{node}").into(),
-            None => {
+        Kind::Scattered => {
+            if let Some(node) = node {
+                device["nodeName"] = format!("node-{node}").into();
+            } else {
                 let rank = json!({"key": "rank", "operator": "Gt", "values": [number.to_string()]});
                 device["nodeSelector"] = json!({"nodeSelectorTerms": [{"matchExpressions": [rank]}]});
             }
-        },
+        }
     }
     device
 }

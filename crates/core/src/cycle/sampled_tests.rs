@@ -32,7 +32,7 @@ fn decisions_from_windows_of_nodes_equal_those_of_a_scheduler_that_forgets() {
             ledger.apply_node(&node(&format!("m{i}"), 500 * (1 + draw.below(6) as i64), 8 << 30, 6));
         }
         let mut profile = draw.profile();
-        profile.sampling = Sampling { percentage: 1 + draw.below(10) as u8, min_feasible: 1 + draw.below(5) as usize };
+        profile.sampling = Sampling { percentage: 1 + draw.below(10) as u8, min_feasible: 1 + draw.below(5) as u32 };
         profile.node_selector = None;
         let profile = Arc::new(profile);
         let mut schedulers = [(); 2].map(|()| Scheduler::new(profile.clone(), seed));

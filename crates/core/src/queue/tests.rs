@@ -311,7 +311,9 @@ proptest! {
                 prop_assert_eq!(queue.concerned_by([key].iter(), [].iter()), users(&queue, claim));
             }
         }
-        known.iter().for_each(|uid| drop(queue.remove(uid)));
+        for uid in &known {
+            drop(queue.remove(uid));
+        }
         prop_assert_eq!(queue.entries.claims_named(), 0);
     }
 }

@@ -316,6 +316,9 @@ fn a_slice_that_goes_may_complete_a_pool() {
     assert!(is_placed(20));
 }
 
+/// Changes one of many pods.
+type OfPod<'a> = &'a dyn Fn(&mut Ledger, usize);
+
 /// Each claim of a pod is an entry of an index, which is made when the pod comes and taken out when it goes.
 #[test]
 fn pods_with_many_claims_take_more_of_a_hold() {
@@ -323,14 +326,14 @@ fn pods_with_many_claims_take_more_of_a_hold() {
     let mut worker = Worker::new(Arc::new(CompiledProfile::default_preset("test")), 1);
     let names: Vec<String> = (0..127).map(|claim| format!("c{claim}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let mut holds = |change: &dyn Fn(&mut Ledger, usize), pods: std::ops::Range<usize>| {
+    let mut holds = |change: OfPod<'_>, pods: std::ops::Range<usize>| {
         pods.for_each(|pod| change(&mut ledger.ledger.borrow_mut(), pod));
         ledger.judged.take();
         worker.step(Time::ZERO, &mut Vec::new(), &ledger, &mut Vec::new());
         ledger.judged.take().len()
     };
     let of_one_hold = CHANGES_PER_HOLD / 128;
-    let changes: [&dyn Fn(&mut Ledger, usize); 2] = [
+    let changes: [OfPod<'_>; 2] = [
         &|ledger, i| ledger.apply_pod(Pod { gates: vec!["g".into()], ..wanting(&format!("p{i}"), &names) }),
         &|ledger, i| ledger.delete_pod(&format!("p{i}")),
     ];

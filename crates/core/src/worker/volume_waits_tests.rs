@@ -74,7 +74,7 @@ impl World {
                 });
             }
             7 => self.bench.seen(|ledger| ledger.apply_volume(claimed(volume(&local, "local", 1), &name))),
-            8 => self.bench.seen(|ledger| ledger.delete_volume(if c % 2 == 0 { &made } else { &local })),
+            8 => self.bench.seen(|ledger| ledger.delete_volume(if c.is_multiple_of(2) { &made } else { &local })),
             9 if c == 0 => self.bench.seen(|ledger| ledger.delete_claim(&format!("default/{name}"))),
             10 => {
                 let zone = if self.one_in(2) { "x" } else { "y" };

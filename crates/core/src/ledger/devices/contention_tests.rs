@@ -136,7 +136,7 @@ impl World {
         let refits = |ledger: &Ledger| schedulers[scheduler].refits(ledger, &proposal.pod, proposal.node);
         let Ok(committed) = ledger.commit(proposal, refits) else {
             let claim = ledger.devices().claim(&key(&proposal.pod.uid)).expect("it is there");
-            for request in claim.spec.requests.iter() {
+            for request in &claim.spec.requests {
                 let Request::Exactly { details, .. } = &request.request else { continue };
                 let kind = ["whole", "shared", "cut"].iter().position(|kind| *kind == &*details.device_class_name);
                 late[kind.expect("a kind")] += 1;

@@ -1,8 +1,9 @@
 //! How costs grow: with nodes, placed pods, distinct shapes, pods that wait, and profiles. A line is a point of a curve in `docs/benchmarks.md`.
 
+use crate::held::Longest;
 use crate::manifests::PodSpec;
 use crate::place::{holds, place_all};
-use crate::profiles::{Longest, Run, presets};
+use crate::profiles::{Run, presets};
 use crate::report::{Row, Times, line};
 use crate::scale_workloads::sizes;
 use crate::waiting::{FULL, Waiting, cpu, decode_pending, namespace_comes};
@@ -97,7 +98,7 @@ fn busy(name: &'static str) {
         let mut rates: Vec<f64> = Vec::with_capacity(RUNS);
         for _ in 0..RUNS {
             let measured = run.measure();
-            longest.note(&measured);
+            longest.note(measured.longest_holds);
             rates.push(measured.rate);
         }
         rates.sort_by(f64::total_cmp);

@@ -8,7 +8,25 @@ use std::time::{Duration, Instant};
 /// waited.
 pub(crate) struct Held {
     ledger: RefCell<Ledger>,
-    longest: Cell<[Duration; 2]>,
+    longest: Cell<Longest>,
+}
+
+/// The longest holds, to read and to write.
+#[derive(Default, Clone, Copy)]
+pub(crate) struct Longest([Duration; 2]);
+
+impl Longest {
+    /// Of these as well.
+    pub(crate) fn note(&mut self, holds: [Duration; 2]) {
+        for (longest, held) in self.0.iter_mut().zip(holds) {
+            *longest = held.max(*longest);
+        }
+    }
+
+    pub(crate) fn text(self) -> String {
+        let [read, written] = self.0;
+        format!("longest hold {read:.1?} to read, {written:.1?} to write")
+    }
 }
 
 const READ: usize = 0;
@@ -26,13 +44,13 @@ impl Held {
 
     /// The longest holds since this was last asked.
     pub(crate) fn take_text(&self) -> String {
-        let [read, written] = self.longest.take();
-        format!("longest hold {read:.1?} to read, {written:.1?} to write")
+        self.longest.take().text()
     }
 
     fn note(&self, kind: usize, began: Instant) {
-        let mut longest = self.longest.get();
-        longest[kind] = longest[kind].max(began.elapsed());
+        let (mut longest, mut holds) = (self.longest.get(), [Duration::ZERO; 2]);
+        holds[kind] = began.elapsed();
+        longest.note(holds);
         self.longest.set(longest);
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::Prepared;
 use crate::extenders::extender;
-use crate::profiles::{Longest, Run, medians, waiting};
+use crate::held::Longest;
+use crate::profiles::{Run, medians, waiting};
 use crate::workloads::{PLAIN, Workload};
 use berth_core::limits::EXTENDER_QUESTIONS;
 use berth_core::profile::{CompiledProfile, Extender, OnFailure};
@@ -34,7 +35,7 @@ pub(crate) fn isolation(prepared: &Prepared) -> String {
         let measured = run.measure();
         assert!(!is_beside || measured.asked > EXTENDER_QUESTIONS, "its extender was asked again");
         if is_beside {
-            longest.note(&measured);
+            longest.note(measured.longest_holds);
         }
         measured.rate
     });

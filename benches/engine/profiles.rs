@@ -4,6 +4,7 @@
 //! bound is gone a moment later, and another pod waits in its place, as watches would bring it in batches.
 
 use crate::decode;
+use crate::held::Longest;
 use crate::manifests::{PodSpec, node};
 use crate::report::{Row, line};
 use crate::workloads::PLAIN;
@@ -69,27 +70,10 @@ fn compare(name: &str, busy: usize, idle: usize) {
             return alone.measure().rate;
         }
         let measured = together.measure();
-        longest.note(&measured);
+        longest.note(measured.longest_holds);
         measured.rate
     });
     line(name, &format!("{one:.0} pods/s of one alone, {:.3} of that in sum; {}", all / one, longest.text()));
-}
-
-/// The longest holds of the ledger's lock over several runs.
-#[derive(Default)]
-pub(crate) struct Longest([Duration; 2]);
-
-impl Longest {
-    pub(crate) fn note(&mut self, measured: &Measured) {
-        for (longest, held) in self.0.iter_mut().zip(measured.longest_holds) {
-            *longest = held.max(*longest);
-        }
-    }
-
-    pub(crate) fn text(&self) -> String {
-        let [read, written] = self.0;
-        format!("longest hold {read:.1?} to read, {written:.1?} to write")
-    }
 }
 
 pub(crate) fn presets(kind: &str, count: usize) -> Vec<CompiledProfile> {

@@ -7,6 +7,7 @@ use super::model::store::{key, text};
 use super::plan::{Plan, Step};
 use super::random::Random;
 use super::world::{Act, Inner};
+use berth_core::fnv::fnv1a;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -218,11 +219,7 @@ impl ExtenderPlan {
 
     /// Whether it lets pods of this app go to a node: always the same, so that the end can be told.
     pub(crate) fn lets(&self, app: &str, node: &str) -> bool {
-        // FNV-1a.
-        let hash = [app, "/", node]
-            .iter()
-            .flat_map(|part| part.bytes())
-            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
+        let hash = fnv1a([app, "/", node].into_iter().flat_map(str::bytes));
         !Random::new(hash).fork(u64::from(self.number)).in_thousand(200)
     }
 

@@ -45,6 +45,7 @@ mod selectors {
 use ours::Answer;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 const CASES: u64 = 1_000;
@@ -56,7 +57,7 @@ fn variable(name: &str, otherwise: u64) -> u64 {
 }
 
 /// The first seed and how many there are, as they are printed.
-fn seeds() -> std::ops::Range<u64> {
+fn seeds() -> Range<u64> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
     let seed = variable("BERTH_CLAIMS_SEED", now % 1_000_000_000_000);
     let cases = variable("BERTH_CLAIMS_CASES", CASES);
@@ -64,18 +65,33 @@ fn seeds() -> std::ops::Range<u64> {
     seed..seed + cases
 }
 
-#[test]
-fn devices_count_in_scores_by_allocation_as_they_do_upstream() {
+/// Asks the oracle the question of each situation that `draw` gives, many at a time, and has its answer compared `with` what belongs to it.
+fn compare<T>(
+    all: &Range<u64>,
+    mut draw: impl FnMut(u64) -> Option<(Value, T)>,
+    mut with: impl FnMut(u64, &Value, T, &Value),
+) {
     let mut oracle = oracle::Oracle::start();
-    let (mut same, all) = (0, seeds());
     for first in all.clone().step_by(BATCH as usize) {
         let batch = first..all.end.min(first + BATCH);
-        let asked: Vec<(u64, Value)> = batch.filter_map(|seed| Some((seed, weighed::situation(seed)?))).collect();
-        let answers = oracle.ask(asked.iter().map(|(_, question)| question));
-        for ((seed, question), answer) in asked.iter().zip(answers) {
-            same += weighed::compare(*seed, question, &answer);
+        let drawn: Vec<_> = batch.filter_map(|seed| Some((seed, draw(seed)?))).collect();
+        let answers = oracle.ask(drawn.iter().map(|(_, (question, _))| question));
+        for ((seed, (question, ours)), answer) in drawn.into_iter().zip(answers) {
+            with(seed, &question, ours, &answer);
         }
     }
+}
+
+/// What repeats a case, and what it is.
+fn case(seed: u64, question: &Value, answer: &Value) -> String {
+    format!("BERTH_CLAIMS_SEED={seed} BERTH_CLAIMS_CASES=1\n{question:#}\nupstream: {answer}")
+}
+
+#[test]
+fn devices_count_in_scores_by_allocation_as_they_do_upstream() {
+    let (mut same, all) = (0, seeds());
+    let draw = |seed| Some((weighed::situation(seed)?, ()));
+    compare(&all, draw, |seed, question, (), answer| same += weighed::compare(seed, question, answer));
     println!("scores of {same} nodes are the same");
     assert!(same as u64 * 3 > all.end - all.start || all.end - all.start < 1_000, "only {same} were compared");
 }
@@ -83,21 +99,15 @@ fn devices_count_in_scores_by_allocation_as_they_do_upstream() {
 /// A pod that fits now is tried, whatever upstream's hint says; and one that upstream tries where Berth does not still fits nowhere.
 #[test]
 fn a_pod_that_waits_for_devices_is_tried_again_whenever_it_fits() {
-    let mut oracle = oracle::Oracle::start();
     let (mut told, all) = (BTreeMap::new(), seeds());
-    for first in all.clone().step_by(BATCH as usize) {
-        let batch = first..all.end.min(first + BATCH);
-        let drawn: Vec<_> = batch.filter_map(|seed| Some((seed, waking::situation(seed)?))).collect();
-        let asked: Vec<Value> = drawn.iter().map(|(_, (_, happening))| happening.asked()).collect();
-        for ((seed, (before, happening)), hint) in drawn.iter().zip(oracle.ask(asked.iter())) {
-            let fits = matches!(ours::answer(&happening.question), Some(Answer::Placed { .. }));
-            let wakes = happening.wakes(before);
-            let asked = serde_json::to_string_pretty(&happening.asked()).unwrap();
-            assert!(wakes || !fits, "BERTH_CLAIMS_SEED={seed} BERTH_CLAIMS_CASES=1 is not woken\n{before:#}\n{asked}");
-            let key = (hint["hint"] == "Queue", wakes, fits);
-            *told.entry(key).or_insert(0) += 1;
-        }
-    }
+    let draw = |seed| waking::situation(seed).map(|waits| (waits.1.asked(), waits));
+    compare(&all, draw, |seed, question, (before, happening), hint| {
+        let fits = matches!(ours::answer(&happening.question), Some(Answer::Placed { .. }));
+        let wakes = happening.wakes(&before);
+        assert!(wakes || !fits, "{} is not woken\nbefore: {before:#}", case(seed, question, hint));
+        let key = (hint["hint"] == "Queue", wakes, fits);
+        *told.entry(key).or_insert(0) += 1;
+    });
     println!("upstream tries, Berth tries, it fits: {told:?}");
     // About 33 of 1,000 are: the bound is ten times below, so that no seed of an honest run gets there.
     let count = |kind| told.get(&kind).copied().unwrap_or(0);
@@ -109,79 +119,43 @@ fn a_pod_that_waits_for_devices_is_tried_again_whenever_it_fits() {
 
 #[test]
 fn what_is_written_waited_for_and_given_back_is_what_upstream_does() {
-    let mut oracle = oracle::Oracle::start();
     let (mut kinds, all) = (BTreeMap::new(), seeds());
-    for first in all.clone().step_by(BATCH as usize) {
-        let batch = first..all.end.min(first + BATCH);
-        let mut asked = Vec::new();
-        for seed in batch {
-            let mut question = binding::situation(seed);
-            if pods::differs_by_design(&question) {
-                continue;
-            }
-            if let Some((node, ours)) = binding::ours(&question) {
-                question["choose"] = node.into();
-                asked.push((seed, question, ours));
-            }
-        }
-        let answers = oracle.ask(asked.iter().map(|(_, question, _)| question));
-        for ((seed, question, ours), answer) in asked.into_iter().zip(answers) {
-            let theirs = binding::theirs(&answer);
-            assert_eq!(
-                ours,
-                theirs,
-                "BERTH_CLAIMS_SEED={seed} BERTH_CLAIMS_CASES=1\n{}\nupstream: {answer}",
-                serde_json::to_string_pretty(&question).unwrap()
-            );
-            let kind = ours.failure.split(':').next().unwrap_or_default().to_owned();
-            *kinds.entry(kind).or_insert(0) += 1;
-        }
-    }
+    let draw = |seed| {
+        let mut question = Some(binding::situation(seed)).filter(|question| !pods::differs_by_design(question))?;
+        let (node, ours) = binding::ours(&question)?;
+        question["choose"] = node.into();
+        Some((question, ours))
+    };
+    compare(&all, draw, |seed, question, ours, answer| {
+        assert_eq!(ours, binding::theirs(answer), "{}", case(seed, question, answer));
+        let kind = ours.failure.split(':').next().unwrap_or_default().to_owned();
+        *kinds.entry(kind).or_insert(0) += 1;
+    });
     println!("the same: {kinds:?}");
     let of = |kind: &str| kinds.get(kind).copied().unwrap_or(0);
     // About 218 and 19 of 1,000 are.
-    let enough = of("") * 8 > all.end - all.start && of("device binding timeout") * 500 > all.end - all.start;
+    let enough = of("") * 8 > all.end - all.start && of(binding::TIMEOUT) * 500 > all.end - all.start;
     assert!(enough || all.end - all.start < 1_000, "too few came so far: {kinds:?}");
 }
 
 #[test]
 fn pods_with_claims_are_judged_and_written_as_upstream_does() {
     let all = seeds();
-    let (seed, cases) = (all.start, all.end - all.start);
-    let mut oracle = oracle::Oracle::start();
-    let (mut kinds, mut left_out) = (BTreeMap::new(), 0);
-    let mut first = seed;
-    while first < seed + cases {
-        let seeds: Vec<u64> = (first..(seed + cases).min(first + BATCH)).collect();
-        first += BATCH;
-        let mut asked = Vec::new();
-        for seed in seeds {
-            let mut question = pods::situation(seed);
-            if pods::differs_by_design(&question) {
-                left_out += 1;
-                continue;
-            }
-            let Some(ours) = ours::answer(&question) else {
-                left_out += 1;
-                continue;
-            };
-            if let Answer::Placed { node, .. } = &ours {
-                question["choose"] = Value::String(node.clone());
-            }
-            asked.push((seed, question, ours));
+    let (mut kinds, mut asked, cases) = (BTreeMap::new(), 0, all.end - all.start);
+    let draw = |seed| {
+        let mut question = Some(pods::situation(seed)).filter(|question| !pods::differs_by_design(question))?;
+        let ours = ours::answer(&question)?;
+        if let Answer::Placed { node, .. } = &ours {
+            question["choose"] = Value::String(node.clone());
         }
-        let answers = oracle.ask(asked.iter().map(|(_, question, _)| question));
-        for ((seed, question, ours), answer) in asked.into_iter().zip(answers) {
-            let theirs = theirs::answer(&question, &answer);
-            assert_eq!(
-                ours,
-                theirs,
-                "BERTH_CLAIMS_SEED={seed} BERTH_CLAIMS_CASES=1\n{}\nupstream: {answer}",
-                serde_json::to_string_pretty(&question).unwrap()
-            );
-            *kinds.entry(ours.kind()).or_insert(0) += 1;
-        }
-    }
+        Some((question, ours))
+    };
+    compare(&all, draw, |seed, question, ours, answer| {
+        assert_eq!(ours, theirs::answer(question, answer), "{}", case(seed, question, answer));
+        *kinds.entry(ours.kind()).or_insert(0) += 1;
+        asked += 1;
+    });
+    let left_out = cases - asked;
     println!("the same: {kinds:?}, left out: {left_out} of {cases}");
     assert!(left_out * 3 < cases || cases < 1_000, "{left_out} of {cases} are left out");
 }

@@ -46,8 +46,8 @@ pub const NOMINATIONS_PER_HOLD: usize = 256;
 /// counts once more for each of its claims. The log has up to [`CHANGE_LOG_ENTRIES`].
 pub const CHANGES_PER_HOLD: usize = 2_048;
 
-/// How often all pods that wait for their volumes or devices are looked at where something was seen that concerns one of them at most, and
-/// does not say which: 10,000 of them take 1.2 ms.
+/// How often all pods that wait for their volumes or devices are looked at where something was seen of volumes or their drivers that may
+/// concern some of them, and does not say which: 10,000 of them take 1.2 ms.
 pub const ALL_WAITS_EVERY: Duration = Duration::from_secs(1);
 
 /// Comparisons of labels, names, taints or ports that take as long as the rest of judging a row: a few nanoseconds each.

@@ -1,6 +1,7 @@
 //! Builders that the tests of all crates share.
 
-use crate::io::RefusalText;
+use crate::io::{ClaimRequest, ClaimsOutcome, RefusalText, WrittenClaim};
+use crate::ledger::Ledger;
 use crate::model::{
     ClaimKey, Labels, Node, Pod, PodKey, PodShape, Pressure, Requests, ResourceClaim, RowShape, ScheduledCondition,
     Usage,
@@ -147,4 +148,22 @@ pub fn refused_pod(namespace: &str, name: &str, reason: &str, message: &str) -> 
     let mut pod = pending_pod(namespace, name);
     pod.scheduled = Some(ScheduledCondition { status: false, reason: reason.into(), message: message.into() });
     pod
+}
+
+/// All writes to a pod's ResourceClaims end well, and are seen at this version. A claim that is made has its name for a uid.
+pub fn claims_are_written(ledger: &mut Ledger, request: &ClaimRequest, version: &str) -> ClaimsOutcome {
+    let written = request.writes.iter().map(|write| WrittenClaim {
+        key: write.key.clone(),
+        uid: if write.creates.is_some() { write.key.name.clone() } else { write.uid.clone() },
+        resource_version: version.into(),
+    });
+    let outcome = ClaimsOutcome { written: written.collect(), failure: None };
+    ledger.claims_written(&request.pod.uid, &request.writes, &outcome);
+    for write in request.writes.iter() {
+        if let Some(claim) = ledger.devices().claim(&write.key) {
+            let seen = claim.once_written(write.allocation.as_deref(), &request.pod.uid);
+            ledger.apply_resource_claim(ResourceClaim { resource_version: version.into(), ..seen });
+        }
+    }
+    outcome
 }

@@ -49,7 +49,7 @@ pub(super) fn base(preset: Preset, name: &str) -> CompiledProfile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use berth_core::cycle::{Explanation, NodeAnswer, explain};
+    use berth_core::cycle::{Explanation, NodeAnswer, Rng, explain};
     use berth_core::ledger::Ledger;
     use berth_core::model::Pod;
     use berth_core::testing::{node, pod, shape_of};
@@ -72,7 +72,7 @@ mod tests {
         }
     }
 
-    /// How each node is scored, less what it has of a score that knows of no resource but cpu and memory.
+    /// How much more each node scores by `profile` than by `without`.
     fn differences(profile: &CompiledProfile, without: &CompiledProfile, ledger: &Ledger, pod: &Arc<Pod>) -> Vec<i64> {
         let totals = |profile: &CompiledProfile| -> Vec<i64> {
             let Explanation::Judged(judgement) = explain(profile, ledger, pod) else { panic!("it is judged") };
@@ -89,11 +89,8 @@ mod tests {
         let mut before = bin_pack.clone();
         before.fit.scalar_weight = None;
         before.scores.retain(|(score, _)| *score != Score::ScarceResourceAvoidance);
-        let mut state = 1_u64;
-        let mut below = |bound: u64| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) % bound
-        };
+        let mut rng = Rng::seeded(1);
+        let mut below = |bound: u64| rng.below(bound);
         let mut apart = 0;
         for case in 0..500 {
             let mut ledger = Ledger::new();

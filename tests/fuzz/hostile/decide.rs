@@ -7,13 +7,11 @@ use berth_cluster::decode::Decoder;
 use berth_cluster::manifest::from_manifest;
 use berth_cluster::slim::{SlimNode, SlimPod, known, unknown};
 use berth_core::cycle::{Decision, Explanation, NodeAnswer, Scheduler, explain};
-use berth_core::io::{
-    BindOutcome, ClaimRequest, ClaimsOutcome, Effect, EvictRequest, EvictionOutcome, Input, VolumesOutcome,
-    WrittenClaim,
-};
+use berth_core::io::{BindOutcome, Effect, EvictRequest, EvictionOutcome, Input, VolumesOutcome};
 use berth_core::ledger::{HashKey, Ledger, LedgerAccess, PodState};
-use berth_core::model::{Pod, ResourceClaim, Str, Time};
+use berth_core::model::{Pod, Str, Time};
 use berth_core::profile::CompiledProfile;
+use berth_core::testing::{claims_are_written, without_preemption};
 use berth_core::worker::{Next, Worker};
 use berth_counting::{live, measure};
 use serde_json::{Value, json};
@@ -260,17 +258,13 @@ impl<'f> Subject<'f> {
                 self.inputs.push(Input::VolumesWritten { attempt: request.attempt, outcome });
             }
             Effect::ReserveClaims(request) => {
-                let written = request.writes.iter().map(|write| WrittenClaim {
-                    key: write.key.clone(),
-                    uid: if write.creates.is_some() { write.key.name.clone() } else { write.uid.clone() },
-                    resource_version: "2".into(),
-                });
-                let outcome = ClaimsOutcome { written: written.collect(), failure: None };
-                both(&|ledger| give_devices(ledger, &request, &outcome));
-                // From the decision on it takes its place, which the twin would learn of with the bind.
+                let outcome = claims_are_written(&mut self.ledger.ledger.borrow_mut(), &request, "2");
+                // The twin has decided nothing: it learns of the devices by what is seen, and of the pod's place, which counts from the
+                // decision on, here and not with the bind.
                 let ledger = self.ledger.ledger.borrow();
                 let node = ledger.pod(&request.pod.uid).and_then(PodState::placed).map(|placed| placed.node);
                 if let (Some(twin), Some(node)) = (twin, node) {
+                    claims_are_written(&mut twin.ledger, &request, "2");
                     let node_name = Some(ledger.nodes().name(node).clone());
                     twin.ledger.apply_pod(Pod { node_name, ..Pod::clone(&request.pod) });
                 }
@@ -291,18 +285,6 @@ impl<'f> Subject<'f> {
             | Effect::Unreserve(_)
             | Effect::Deallocate(_)
             | Effect::Refuse(_) => {}
-        }
-    }
-}
-
-/// The writes end well, and are seen. The twin has decided nothing: it learns of the devices by what is seen.
-fn give_devices(ledger: &mut Ledger, request: &ClaimRequest, outcome: &ClaimsOutcome) {
-    ledger.claims_written(&request.pod.uid, &request.writes, outcome);
-    for write in request.writes.iter() {
-        let known = ledger.devices().claim(&write.key).map(|claim| ResourceClaim::clone(claim));
-        if let Some(claim) = known {
-            let seen = claim.once_written(write.allocation.as_deref(), &request.pod.uid);
-            ledger.apply_resource_claim(ResourceClaim { resource_version: "2".into(), ..seen });
         }
     }
 }
@@ -381,15 +363,8 @@ impl Twin {
         let same = match (&said, &due) {
             (Said::Placed(node), Decision::Place(_)) => self.is_best(pod, node),
             (Said::Refused(text), Decision::NoFit(no_fit)) => *text == no_fit.diagnosis.to_string(),
-            // Nodes may fail for several reasons, and the search of a worker begins at another node each time.
-            (Said::Refused(text), Decision::Failed(due))
-                if **text == **due || text.starts_with(OF_DEVICES) && due.starts_with(OF_DEVICES) =>
-            {
-                true
-            }
             (Said::Refused(_), Decision::NoNodes) => true,
-            // A worker knows what selectors have answered before, which counts as steps the first time.
-            (_, Decision::Failed(due)) => due.ends_with(TOO_LONG),
+            (said, Decision::Failed(due)) => said.fails_as(due),
             _ => false,
         };
         if !same {
@@ -429,6 +404,13 @@ enum Said {
 }
 
 impl Said {
+    /// Whether it may be said where a scheduler without a past fails for this. Nodes may fail for several reasons, and the search of a worker
+    /// begins at another node each time. It also knows what selectors have answered before, which counts as steps the first time.
+    fn fails_as(&self, due: &str) -> bool {
+        let is_alike = |text: &str| text == due || text.starts_with(OF_DEVICES) && due.starts_with(OF_DEVICES);
+        due.ends_with(TOO_LONG) || matches!(self, Self::Refused(text) if is_alike(text))
+    }
+
     fn of(effect: &Effect, effects: &[Effect], uid: &str) -> Option<Self> {
         match effect {
             Effect::Bind(request) if *request.pod.uid == *uid => Some(Self::Placed(request.node.clone())),
@@ -441,7 +423,7 @@ impl Said {
                 })
             }
             Effect::Refuse(refusal) if *refusal.pod.uid == *uid && refusal.attempted => {
-                Some(Self::Refused(berth_core::testing::without_preemption(&refusal.text)))
+                Some(Self::Refused(without_preemption(&refusal.text)))
             }
             _ => None,
         }

@@ -1,8 +1,9 @@
-//! Devices, and claims for them, as an API server takes them, drawn from bytes of their own: searches that almost find something, selectors that cost, counters that many
-//! devices share, and capacity that is shared out.
+//! Devices, and claims for them, as an API server takes them, drawn from bytes of their own: searches that almost find something, selectors
+//! that cost, counters that many devices share, and capacity that is shared out.
 
 use super::World;
 use crate::choices::{Choices, strings};
+use berth_core::fnv::fnv1a;
 use serde_json::{Value, json};
 
 const DRIVER: &str = "d.example";
@@ -27,10 +28,7 @@ enum Kind {
 /// Adds classes, slices and claims to a cluster, and pods that name some; often none. A string of bytes has only so many choices: these
 /// come from others, which it decides.
 pub(super) fn add(bytes: &[u8], world: &World, others: &mut Vec<Value>, pending: &mut Vec<Value>) {
-    let seed = bytes
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3));
-    let more: Vec<u8> = strings(seed, 64).flatten().collect();
+    let more: Vec<u8> = strings(fnv1a(bytes.iter().copied()), 64).flatten().collect();
     let choices = &mut Choices::new(&more);
     if !choices.one_in(3) {
         return;

@@ -3,9 +3,10 @@
 use crate::ours;
 use crate::pods;
 use crate::random::Random;
-use berth_core::io::{BindOutcome, ClaimRequest, ClaimsOutcome, Effect, Input, UnreserveRequest, WrittenClaim};
+use berth_core::io::{BindOutcome, ClaimRequest, Effect, Input, UnreserveRequest};
 use berth_core::ledger::Ledger;
-use berth_core::model::{ResourceClaim, Time};
+use berth_core::model::Time;
+use berth_core::testing::claims_are_written;
 use berth_core::worker::{Next, Worker};
 use serde_json::{Value, json};
 use std::cell::RefCell;
@@ -18,7 +19,7 @@ const PREFIX: &str = "running PreBind plugin \"DynamicResources\": ";
 const MADE: &str = "<made>";
 
 /// What both begin with that ends a wait: whether the claim's time or that of the wait ends first is chance upstream.
-const TIMEOUT: &str = "device binding timeout";
+pub(crate) const TIMEOUT: &str = "device binding timeout";
 
 fn without_chance(failure: &str) -> String {
     if failure.starts_with(TIMEOUT) { TIMEOUT.to_owned() } else { failure.to_owned() }
@@ -139,24 +140,10 @@ pub(crate) fn ours(question: &Value) -> Option<(String, Bound)> {
 
 /// The writes end well.
 fn reserve(bound: &mut Bound, ledger: &RefCell<Ledger>, request: &ClaimRequest) -> Input {
-    let ledger = &mut *ledger.borrow_mut();
-    let mut written = Vec::new();
-    for write in request.writes.iter() {
-        if write.allocation.is_some() && !write.has_finalizer && write.creates.is_none() {
-            bound.finalizers.insert(write.key.name.to_string());
-        }
-        let uid = if write.creates.is_some() { "made".into() } else { write.uid.clone() };
-        written.push(WrittenClaim { key: write.key.clone(), uid, resource_version: "9".into() });
-    }
-    let outcome = ClaimsOutcome { written, failure: None };
-    ledger.claims_written(&request.pod.uid, &request.writes, &outcome);
-    for write in request.writes.iter() {
-        let known = ledger.devices().claim(&write.key).map(|claim| ResourceClaim::clone(claim));
-        if let Some(claim) = known {
-            let seen = claim.once_written(write.allocation.as_deref(), &request.pod.uid);
-            ledger.apply_resource_claim(ResourceClaim { resource_version: "9".into(), ..seen });
-        }
-    }
+    let allocated = request.writes.iter().filter(|write| write.allocation.is_some() && write.creates.is_none());
+    let without = allocated.filter(|write| !write.has_finalizer);
+    bound.finalizers.extend(without.map(|write| write.key.name.to_string()));
+    let outcome = claims_are_written(&mut ledger.borrow_mut(), request, "9");
     Input::ClaimsWritten { attempt: request.attempt, outcome }
 }
 

@@ -93,7 +93,7 @@ fn best(
 
 /// 200 sequences of 60 changes. After each of them pods of two kinds preempt, at times that move on; a third kind comes now and then, for
 /// which there is no room. Sometimes a look is made while the cluster changes: then the next one counts. In every second sequence pods that
-/// are placed, and one of those that preempt, keep others from their nodes or are spread.
+/// are placed, and one of those that preempt, keep others from their nodes.
 #[test]
 fn a_kept_result_is_what_a_fresh_look_finds() {
     let (mut candidates, mut answered) = (0, [0, 0]);
@@ -137,8 +137,9 @@ fn a_kept_result_is_what_a_fresh_look_finds() {
         }
         answered[usize::from(relations)] += ANSWERED.get() - before;
     }
-    assert!(candidates > 10_000, "{candidates} candidates");
-    assert!(answered[0] > 10_000 && answered[1] > 2_000, "{answered:?} results were known");
+    let known = answered[0] + answered[1];
+    assert!(candidates > 10_000 && known > 20_000, "{candidates} candidates, {known} results were known");
+    assert!(answered[1] > 2_000, "{} were known beside neighbours", answered[1]);
 }
 
 #[test]

@@ -22,7 +22,7 @@ pub struct Allocator<'a> {
 impl Allocator<'_> {
     /// The devices that the claims, all of them unallocated, get on the node. Each claim must be there once.
     ///
-    /// `steps` is how long the search may last and becomes what is left of it; where they are used up before its end, it ends in
+    /// `steps` is how long the search may last and becomes what is left of it, or by how much the last step was longer than what was left, below zero; where they are used up before its end, it ends in
     /// [`Outcome::OutOfSteps`]. A step is a decision or a look at one device, about 20 ns; asking one selector counts as 16, and what it
     /// evaluates; what is evaluated last may take more than is left. Without a limit the search takes exponentially long where many
     /// devices almost fit (#131730).
@@ -32,7 +32,7 @@ impl Allocator<'_> {
         claims: &[&ResourceClaim],
         select: &mut dyn Select,
         share_ids: &mut dyn ShareIds,
-        steps: &mut u64,
+        steps: &mut i64,
     ) -> Outcome {
         self.resume(&mut Progress::default(), node, claims, select, share_ids, steps)
     }
@@ -49,7 +49,7 @@ impl Allocator<'_> {
         claims: &[&ResourceClaim],
         select: &mut dyn Select,
         share_ids: &mut dyn ShareIds,
-        steps: &mut u64,
+        steps: &mut i64,
     ) -> Outcome {
         let pools = match Pools::for_node(self.slices, &node) {
             Ok(pools) => pools,

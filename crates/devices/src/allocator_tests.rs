@@ -16,11 +16,13 @@ use berth_cel::{Attribute, QualifiedName};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+mod counters;
+
 /// `true`, `model MODEL`, or an error of that name.
 struct Expressions;
 
 impl Select for Expressions {
-    fn selects(&mut self, expression: &Str, device: PublishedDevice<'_>, _: &mut u64) -> Result<bool, SelectError> {
+    fn selects(&mut self, expression: &Str, device: PublishedDevice<'_>, _: &mut i64) -> Result<bool, SelectError> {
         match expression.split_once(' ') {
             _ if &**expression == "true" => Ok(true),
             Some(("model", model)) => {
@@ -65,11 +67,11 @@ impl Cluster {
         self.outcome_within(claims, &mut 1_000_000)
     }
 
-    fn outcome_within(&self, claims: &[ResourceClaim], steps: &mut u64) -> Outcome {
+    fn outcome_within(&self, claims: &[ResourceClaim], steps: &mut i64) -> Outcome {
         self.resumed(&mut Progress::default(), claims, steps)
     }
 
-    fn resumed(&self, progress: &mut Progress, claims: &[ResourceClaim], steps: &mut u64) -> Outcome {
+    fn resumed(&self, progress: &mut Progress, claims: &[ResourceClaim], steps: &mut i64) -> Outcome {
         let allocator = Allocator { slices: &self.slices, allocated: &self.allocated, classes: &self.classes };
         let labels: BTreeMap<Str, Str> = [("zone".into(), "a".into()), ("arch".into(), "x".into())].into();
         let node = Node { name: "n1", labels: &labels };
@@ -211,71 +213,6 @@ fn too_many_results_choose_a_smaller_alternative() {
     let text = "claim ns/c: number of requested devices 40 exceeds the claim limit of 32";
     let too_many = cluster.outcome(&[claim([exactly(details(20)), exactly(details(20))])]);
     assert_eq!(too_many, Outcome::Error(text.to_owned()));
-}
-
-#[test]
-fn parts_of_a_device_share_its_counters() {
-    let parts = [part("full", "mem", "40"), part("half-0", "mem", "20"), part("half-1", "mem", "20")];
-    let slices = [counters("s1", "d/p", &[("mem", "40")]), with(of_two(slice("s0", "d/p", None, &[])), parts)];
-    let cluster = Cluster::new(slices.clone()).hold(vec![result("d/p", "half-0")]);
-    assert_eq!(cluster.devices(claim([exactly(details(1))])), "r0=half-1");
-    assert_eq!(cluster.devices(claim([exactly(details(2))])), "none");
-    assert_eq!(Cluster::new(slices).devices(claim([exactly(details(2))])), "r0=half-0 r0=half-1");
-}
-
-#[test]
-fn an_overdrawn_counter_refuses_all_that_consume_any() {
-    let parts = [part("gone", "p", "9"), part("other", "q", "1"), device("plain")];
-    let slices =
-        [counters("s1", "d/p", &[("p", "4"), ("q", "10")]), with(of_two(slice("s0", "d/p", None, &[])), parts)];
-    let cluster = Cluster::new(slices).hold(vec![result("d/p", "gone")]);
-    assert_eq!(cluster.devices(claim([exactly(details(1))])), "r0=plain");
-}
-
-#[test]
-fn equally_named_pools_of_two_drivers_have_their_own_counters_140434() {
-    let pool = |driver: &str| {
-        let id = format!("{driver}/p");
-        let parts = [part(&format!("{driver}-0"), "mem", "40")];
-        [counters(&format!("{driver}1"), &id, &[("mem", "40")]), with(of_two(slice(driver, &id, None, &[])), parts)]
-    };
-    let cluster = Cluster::new(pool("a").into_iter().chain(pool("b")));
-    assert_eq!(cluster.devices(claim([exactly(details(2))])), "r0=a-0 r0=b-0");
-}
-
-#[test]
-fn admin_access_consumes_counters_140729() {
-    let parts = [part("a", "mem", "40"), part("b", "mem", "40")];
-    let slices = [counters("s1", "d/p", &[("mem", "40")]), with(of_two(slice("s0", "d/p", None, &[])), parts)];
-    let admin = || Request::Exactly { details: details(1), admin_access: true };
-    let cluster = Cluster::new(slices);
-    assert_eq!(cluster.devices(claim([admin()])), "r0=a");
-    assert_eq!(cluster.devices(claim([admin(), exactly(details(1))])), "none");
-}
-
-/// Upstream gives what it took to others at once.
-#[test]
-fn an_allocated_device_that_no_slice_shows_any_more_takes_what_it_took_140802() {
-    let shows = |parts: Vec<Device>| with(of_two(slice("s0", "d/p", None, &[])), parts);
-    let counters = || counters("s1", "d/p", &[("mem", "40")]);
-    let one = || claim([exactly(details(1))]);
-    let without = || Cluster::new([counters(), shows(vec![part("a", "mem", "40")])]);
-    let mut cluster = without().hold(vec![result("d/p", "gone")]);
-    assert_eq!(cluster.devices(one()), "r0=a", "what it took is not known");
-    let before = shows(vec![part("a", "mem", "40"), part("gone", "mem", "1")]);
-    let now = shows(vec![part("a", "mem", "40")]);
-    cluster.allocated.remember(&before);
-    cluster.allocated.forget_shown(&now.id, [&now].into_iter());
-    assert_eq!(cluster.devices(one()), "none");
-    cluster.slices.apply(shows(vec![part("a", "mem", "40"), part("gone", "mem", "0")]));
-    assert_eq!(cluster.devices(one()), "r0=a", "a slice shows it again, and that it takes nothing now");
-    let mut cluster = without().hold(vec![result("d/p", "gone"), result("d/p", "other")]);
-    cluster.allocated.remember(&before);
-    cluster.allocated.forget_shown(&now.id, [&now].into_iter());
-    let gone = AllocationResult { results: vec![result("d/p", "gone")], ..AllocationResult::default() };
-    cluster.allocated.deallocate(&gone);
-    let cluster = cluster.hold(gone.results);
-    assert_eq!(cluster.devices(one()), "r0=a", "nothing is remembered of a device that was given back");
 }
 
 /// A device of 10Gi memory that can be shared in steps of 1Gi.

@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// What the evaluation of a selector counts in steps: it takes at least as long as looking at so many devices.
-pub(crate) const EVALUATION: u64 = 16;
+pub(crate) const EVALUATION: i64 = 16;
 
 /// A device of a usable pool.
 #[derive(Debug, Clone, Copy)]
@@ -117,7 +117,7 @@ pub(crate) struct Asking {
 pub(crate) struct Judge<'a, 's> {
     pub(crate) candidates: &'s Candidates<'a>,
     select: &'s mut dyn Select,
-    steps: &'s mut u64,
+    steps: &'s mut i64,
     /// As in [`Progress`](crate::Progress).
     known: &'s mut Vec<Vec<Known>>,
     asking: &'s mut Option<Asking>,
@@ -127,7 +127,7 @@ impl<'a, 's> Judge<'a, 's> {
     pub(crate) const fn new(
         candidates: &'s Candidates<'a>,
         select: &'s mut dyn Select,
-        steps: &'s mut u64,
+        steps: &'s mut i64,
         (known, asking): (&'s mut Vec<Vec<Known>>, &'s mut Option<Asking>),
     ) -> Self {
         Self { candidates, select, steps, known, asking }
@@ -135,10 +135,10 @@ impl<'a, 's> Judge<'a, 's> {
 
     /// Whether something may be looked at: whatever is left is enough, so that whoever goes on gets on. [`Self::spend`] comes after it.
     pub(crate) const fn begin(&self) -> Result<(), Stop> {
-        if *self.steps == 0 { Err(Stop::OutOfSteps) } else { Ok(()) }
+        if *self.steps <= 0 { Err(Stop::OutOfSteps) } else { Ok(()) }
     }
 
-    pub(crate) const fn spend(&mut self, steps: u64) {
+    pub(crate) const fn spend(&mut self, steps: i64) {
         *self.steps = self.steps.saturating_sub(steps);
     }
 

@@ -234,7 +234,7 @@ mod tests {
     struct ByName;
 
     impl Select for ByName {
-        fn selects(&mut self, expression: &Str, device: PublishedDevice<'_>, _: &mut u64) -> Result<bool, SelectError> {
+        fn selects(&mut self, expression: &Str, device: PublishedDevice<'_>, _: &mut i64) -> Result<bool, SelectError> {
             Ok(device.device().capacity.iter().any(|(name, _)| *name.id == **expression))
         }
     }

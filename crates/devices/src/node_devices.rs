@@ -165,13 +165,13 @@ impl NodeDevices {
         class: &DeviceClass,
         select: &mut dyn Select,
         selected: &mut Selected,
-        steps: &mut u64,
+        steps: &mut i64,
     ) -> Option<Wish> {
         let selectors = || class.selectors.iter().chain(&request.selectors);
         while let Some(own) = self.devices.get(selected.answers.len()) {
             let mut is_selected = true;
             for selector in selectors().skip(selected.agreed) {
-                if *steps == 0 {
+                if *steps <= 0 {
                     return None;
                 }
                 *steps = steps.saturating_sub(EVALUATION);

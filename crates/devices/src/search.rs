@@ -176,7 +176,7 @@ impl<'a, 's, 'j> Search<'a, 's, 'j> {
     /// One of the devices of a request for all.
     fn take_this(&mut self, goal: Goal, index: usize, device: u32) -> Result<Move, Stop> {
         let slot = &self.plan.slots[index];
-        self.judge.spend(slot.constraints.len() as u64);
+        self.judge.spend(slot.constraints.len() as i64);
         match self.takes.take(slot, index, self.plan.asks[goal.ask].claim, device) {
             Ok(()) => {
                 self.stage.frames.push(Frame::Only { ask: goal.ask, slot: index, device });
@@ -205,7 +205,7 @@ impl<'a, 's, 'j> Search<'a, 's, 'j> {
                 && self.judge.is_selectable(slot, device)?
                 && self.takes.has_capacity(slot, device)
                 && self.takes.take(slot, index, claim, device).is_ok();
-            self.judge.spend(1 + slot.constraints.len() as u64);
+            self.judge.spend(1 + slot.constraints.len() as i64);
             if is_taken {
                 self.stage.frames.push(Frame::Choice(choice));
                 return Ok(Move::Down(Goal { ask, slot: Some(index), number: number + 1, from: device + 1 }));

@@ -7,8 +7,8 @@ use std::sync::Arc;
 pub trait Select {
     /// Whether the expression selects the device. The same question has the same answer each time.
     ///
-    /// What it takes beyond a look-up or two is taken from `steps`, also if it is more than is left.
-    fn selects(&mut self, expression: &Str, device: PublishedDevice<'_>, steps: &mut u64) -> Result<bool, SelectError>;
+    /// What it takes beyond a look-up or two is taken from `steps`, also if it is more than is left: then they are below zero.
+    fn selects(&mut self, expression: &Str, device: PublishedDevice<'_>, steps: &mut i64) -> Result<bool, SelectError>;
 }
 
 /// A device, by its place among those of a slice. A slice never changes: the same one has the same devices.

@@ -118,7 +118,7 @@ impl Asking<'_, '_> {
     }
 
     fn refusing(&mut self, selectors: &[Selector], device: PublishedDevice<'_>) -> Option<usize> {
-        let mut selects = |asked| self.select.selects(asked, device, &mut { u64::MAX }) == Ok(true);
+        let mut selects = |asked| self.select.selects(asked, device, &mut { i64::MAX }) == Ok(true);
         selectors.iter().position(|selector| !selector.cel.as_ref().is_some_and(&mut selects))
     }
 

@@ -29,12 +29,12 @@ impl Totals {
         node: &Node<'_>,
         class: &DeviceClass,
         select: &mut dyn Select,
-        steps: &mut u64,
+        steps: &mut i64,
     ) -> bool {
         let all = slices.near(node.name).into_iter().flat_map(|(_, published)| published.slices());
         let devices = all.flat_map(|slice| (0..slice.devices.len() as u32).map(move |in_slice| (slice, in_slice)));
         for (slice, in_slice) in devices.skip(self.seen) {
-            if *steps == 0 {
+            if *steps <= 0 {
                 return false;
             }
             *steps = steps.saturating_sub(1);
@@ -65,7 +65,7 @@ fn selects(
     device: PublishedDevice<'_>,
     node: &Node<'_>,
     select: &mut dyn Select,
-    steps: &mut u64,
+    steps: &mut i64,
 ) -> Option<bool> {
     if !device.slice.nodes_of(device.device()).includes(node).ok()? {
         return Some(false);
@@ -91,7 +91,7 @@ mod tests {
     struct ByName;
 
     impl Select for ByName {
-        fn selects(&mut self, expression: &Str, device: PublishedDevice<'_>, _: &mut u64) -> Result<bool, SelectError> {
+        fn selects(&mut self, expression: &Str, device: PublishedDevice<'_>, _: &mut i64) -> Result<bool, SelectError> {
             let fails = || Err(SelectError::Runtime(String::new()));
             if **expression == *"fails" { fails() } else { Ok(device.device().name.starts_with(&**expression)) }
         }

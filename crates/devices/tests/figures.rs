@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 struct Driver;
 
 impl Select for Driver {
-    fn selects(&mut self, _: &Str, device: PublishedDevice<'_>, _: &mut u64) -> Result<bool, SelectError> {
+    fn selects(&mut self, _: &Str, device: PublishedDevice<'_>, _: &mut i64) -> Result<bool, SelectError> {
         Ok(&*device.slice.id.driver == "gpu.example.com")
     }
 }
@@ -69,14 +69,14 @@ fn measure(what: &str, slices: &Slices, nodes: &[String], claim: &ResourceClaim,
     let allocator = Allocator { slices, allocated: &allocated, classes: &classes };
     let (mut best, mut spent) = (Duration::MAX, 0);
     for _ in 0..5 {
-        let (began, mut steps) = (Instant::now(), u64::MAX);
+        let (began, mut steps) = (Instant::now(), i64::MAX);
         for name in nodes {
             let node = Node { name, labels: &labels };
             let outcome = allocator.allocate(node, &[claim], &mut Driver, &mut NoShares, &mut steps);
             assert_eq!(matches!(outcome, Outcome::Allocated(_)), fits, "{outcome:?}");
         }
         best = best.min(began.elapsed());
-        spent = u64::MAX - steps;
+        spent = i64::MAX - steps;
     }
     println!("{what}: {best:?}, {spent} steps");
 }

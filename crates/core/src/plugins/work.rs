@@ -52,8 +52,8 @@ impl Work {
     }
 
     /// Has `search`, which looks at devices, take steps of what is left, at least one; gives its answer, and how many it took.
-    pub(crate) fn search_devices<T>(&mut self, search: impl FnOnce(&mut u64) -> T) -> (T, u64) {
-        let left = self.granted.saturating_sub(self.done) as u64;
+    pub(crate) fn search_devices<T>(&mut self, search: impl FnOnce(&mut i64) -> T) -> (T, i64) {
+        let left = i64::try_from(self.granted.saturating_sub(self.done)).unwrap_or(i64::MAX);
         let granted = left.saturating_mul(DEVICE_STEPS_PER_WORK).clamp(1, DEVICE_STEPS);
         let mut steps = granted;
         let found = search(&mut steps);
@@ -62,7 +62,7 @@ impl Work {
     }
 
     /// What a search for devices took.
-    pub(crate) const fn spend_steps(&mut self, steps: u64) {
+    pub(crate) const fn spend_steps(&mut self, steps: i64) {
         self.spend((steps / DEVICE_STEPS_PER_WORK) as usize);
     }
 

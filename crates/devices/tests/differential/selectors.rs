@@ -20,7 +20,7 @@ pub(crate) const NO_BOOL: &str = "1";
 pub(crate) struct Few;
 
 impl Select for Few {
-    fn selects(&mut self, expression: &Str, device: PublishedDevice<'_>, _: &mut u64) -> Result<bool, SelectError> {
+    fn selects(&mut self, expression: &Str, device: PublishedDevice<'_>, _: &mut i64) -> Result<bool, SelectError> {
         let device = device.view();
         let attribute = |id: &str| {
             let found = find(device.attributes, device.driver, id);

@@ -2,7 +2,7 @@
 
 use super::State;
 use super::kept::Kept;
-use crate::cycle::{Decision, Scheduler};
+use crate::cycle::{Decision, Explanation, Scheduler, explain};
 use crate::device_testing::{claim_of, class, devices_of, request, wanting};
 use crate::ledger::{Ledger, PodState};
 use crate::limits::{DEVICE_STEPS, DEVICE_STEPS_PER_WORK, WORK_PER_HOLD};
@@ -43,18 +43,22 @@ fn groups(sizes: &[usize], count: i64) -> (Ledger, Arc<Pod>) {
     (ledger, pod)
 }
 
-/// As many looks as it takes, each with the work of one hold.
-fn decide(ledger: &Ledger, pod: &Arc<Pod>) -> (Decision, u64) {
+/// As many looks as it takes, each with the work of one hold, or so much more as the last of it may take at once.
+fn decide_with(ledger: &Ledger, pod: &Arc<Pod>, more: usize) -> (Decision, i64) {
     let mut scheduler = Scheduler::new(Arc::new(CompiledProfile::default_preset("test")), 1);
     for looks in 1..1_000 {
         let mut work = Work::of_one_hold();
         let found = scheduler.decide_within(ledger, pod, &mut work, None);
-        assert!(work.done() <= WORK_PER_HOLD + 100, "{} done", work.done());
+        assert!(work.done() <= WORK_PER_HOLD + more, "{} done", work.done());
         if let Some(decision) = found {
             return (decision, looks);
         }
     }
     panic!("it is looked at without end");
+}
+
+fn decide(ledger: &Ledger, pod: &Arc<Pod>) -> (Decision, i64) {
+    decide_with(ledger, pod, 100)
 }
 
 #[test]
@@ -63,8 +67,26 @@ fn a_search_that_takes_too_long_is_divided_until_it_is_given_up() {
     let (decision, looks) = decide(&ledger, &pod);
     let Decision::Failed(text) = decision else { panic!("{decision:?}") };
     assert!(text.ends_with("node a: timed out trying to allocate devices"), "{text}");
-    let in_one_hold = WORK_PER_HOLD as u64 * DEVICE_STEPS_PER_WORK;
+    let in_one_hold = WORK_PER_HOLD as i64 * DEVICE_STEPS_PER_WORK;
     assert!(looks >= DEVICE_STEPS / in_one_hold, "{looks} looks");
+}
+
+/// What a selector takes beyond what is left of a hold counts. Else a worker would look at more devices than `explain`, and say something else.
+#[test]
+fn a_costly_selector_ends_a_search_at_the_same_device_however_it_is_divided() {
+    // Some 22,000 steps: more than a hold has. Two of them take as long as a unit of work.
+    let costly = "lists.range(60).all(x, lists.range(60).all(y, x + y >= 0)) && false";
+    let mut timed_out = 0;
+    for count in (30..75).step_by(3) {
+        let (mut ledger, pod) = groups(&[count], 1);
+        ledger.apply_device_class(class("gpu", Some(costly)));
+        let explained = explain(&CompiledProfile::default_preset("test"), &ledger, &pod);
+        let at_once = matches!(explained, Explanation::Failed(_));
+        let (decision, _) = decide_with(&ledger, &pod, 12_000);
+        assert_eq!(matches!(decision, Decision::Failed(_)), at_once, "{count} devices: {decision:?}");
+        timed_out += usize::from(at_once);
+    }
+    assert!((3..12).contains(&timed_out), "{timed_out} of 15 timed out");
 }
 
 #[test]

@@ -48,7 +48,7 @@ struct Unfinished {
 #[derive(Debug, Default)]
 pub(super) struct Search {
     pub(super) progress: Progress,
-    pub(super) steps: u64,
+    pub(super) steps: i64,
 }
 
 /// What was found on one row. Each attempt reads some thousands of them, so that what few have is elsewhere.

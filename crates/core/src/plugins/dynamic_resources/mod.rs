@@ -140,7 +140,7 @@ impl<'t> State<'t> {
     }
 
     /// Looks at the node and keeps what is found; `None` where that is unknown after so many steps.
-    fn look(&self, cx: PluginContext<'_>, asked: Asked, steps: &mut u64) -> Option<Found> {
+    fn look(&self, cx: PluginContext<'_>, asked: Asked, steps: &mut i64) -> Option<Found> {
         let unavailable = self.unavailable_on(cx, asked.node);
         let elsewhere = || Found { unavailable, ..Found::refused(Cause::ClaimElsewhere) };
         let (found, solution) = if self.open.is_empty() && asked.extended == 0 {
@@ -163,10 +163,10 @@ impl<'t> State<'t> {
 
     /// Searches for devices, or goes on with it; `None` where it is to go on after so many steps. What was found is returned as well if it
     /// took long.
-    fn search(&self, cx: PluginContext<'_>, asked: Asked, steps: &mut u64) -> Option<(Outcome, Option<Box<Progress>>)> {
+    fn search(&self, cx: PluginContext<'_>, asked: Asked, steps: &mut i64) -> Option<(Outcome, Option<Box<Progress>>)> {
         let mut search = self.kept.borrow_mut().take_unfinished(asked);
-        // However it is divided, it ends at the same step.
-        let given = (*steps).min(DEVICE_STEPS.saturating_sub(search.steps));
+        // However it is divided, it ends at the same step: what a look took beyond what it was given counts for the next.
+        let given = (*steps).min(DEVICE_STEPS - search.steps);
         let mut left = given;
         let outcome = self.allocate(cx, asked, &mut search.progress, &mut NoShares, &mut left);
         search.steps += given - left;
@@ -193,7 +193,7 @@ impl<'t> State<'t> {
         asked: Asked,
         progress: &mut Progress,
         shares: &mut dyn ShareIds,
-        steps: &mut u64,
+        steps: &mut i64,
     ) -> Outcome {
         let made = self.made(asked);
         let claims: SmallVec<[&ClaimSpec; 2]> =
@@ -275,7 +275,7 @@ pub(crate) fn allocate(
     progress: &mut Progress,
     select: &mut dyn Select,
     shares: &mut dyn ShareIds,
-    steps: &mut u64,
+    steps: &mut i64,
 ) -> Outcome {
     let (nodes, devices) = (cx.ledger.nodes(), cx.ledger.devices());
     let labels = LabelsOf(nodes.labels(node));

@@ -44,8 +44,8 @@ struct Answers {
 }
 
 /// What compiling a byte of an expression takes, in steps of the search, and how many bytes are looked up in one.
-const STEPS_PER_BYTE: u64 = 5;
-const BYTES_PER_STEP: u64 = 64;
+const STEPS_PER_BYTE: usize = 5;
+const BYTES_PER_STEP: usize = 64;
 
 /// What the answers of one slice take beside a byte for each device: their place, and what is left of a slice that is gone.
 const BYTES_OF_SLICE: usize = 64 + size_of::<ResourceSlice>();
@@ -54,8 +54,8 @@ const BYTES_OF_SLICE: usize = 64 + size_of::<ResourceSlice>();
 const RECENT: usize = 4;
 
 impl Select for Selectors {
-    fn selects(&mut self, expression: &Str, device: PublishedDevice<'_>, steps: &mut u64) -> Result<bool, SelectError> {
-        *steps = steps.saturating_sub(expression.len() as u64 / BYTES_PER_STEP);
+    fn selects(&mut self, expression: &Str, device: PublishedDevice<'_>, steps: &mut i64) -> Result<bool, SelectError> {
+        *steps -= (expression.len() / BYTES_PER_STEP) as i64;
         if self.size >= SELECTOR_ANSWERS_KEPT {
             self.forget_answers();
         }
@@ -73,7 +73,7 @@ impl Select for Selectors {
 }
 
 impl Selectors {
-    fn place(&mut self, expression: &Str, steps: &mut u64) -> usize {
+    fn place(&mut self, expression: &Str, steps: &mut i64) -> usize {
         if let Some((_, place)) = self.recent.iter().find(|(known, _)| Arc::ptr_eq(known, expression)) {
             return *place;
         }
@@ -81,7 +81,7 @@ impl Selectors {
             *self = Self::default();
         }
         let place = *self.places.entry(expression.clone()).or_insert_with(|| {
-            *steps = steps.saturating_sub(STEPS_PER_BYTE * expression.len() as u64);
+            *steps -= (STEPS_PER_BYTE * expression.len()) as i64;
             self.all.push(Selector::new(expression));
             self.all.len() - 1
         });
@@ -128,10 +128,10 @@ impl Answers {
     }
 }
 
-fn evaluate(program: &Program, device: &Device<'_>, steps: &mut u64) -> Result<bool, SelectError> {
+fn evaluate(program: &Program, device: &Device<'_>, steps: &mut i64) -> Result<bool, SelectError> {
     let mut left = SELECTOR_STEPS;
     let answer = program.matches(device, &mut left);
-    *steps = steps.saturating_sub(SELECTOR_STEPS - left);
+    *steps -= (SELECTOR_STEPS - left) as i64;
     answer.map_err(of_evaluating)
 }
 
@@ -157,7 +157,7 @@ mod tests {
     use berth_devices::model::PoolId;
 
     /// What the selector says of the slice's first device, and what that took.
-    fn ask(selectors: &mut Selectors, expression: &str, slice: &Arc<ResourceSlice>) -> (bool, u64) {
+    fn ask(selectors: &mut Selectors, expression: &str, slice: &Arc<ResourceSlice>) -> (bool, i64) {
         let mut steps = 1_000_000;
         let device = PublishedDevice { slice, in_slice: 0 };
         let answer = selectors.selects(&expression.into(), device, &mut steps).unwrap();

@@ -41,7 +41,7 @@ pub(super) struct Row {
     wishes: Vec<Wish>,
     /// Of what is asked next, and the steps that it took so far: after too many no more devices are selected.
     selected: Selected,
-    steps: u64,
+    steps: i64,
     /// By unit.
     pub(super) weights: SmallVec<[f64; 8]>,
 }
@@ -188,7 +188,7 @@ impl Devices {
         for wanted in &self.wanted[row.wishes.len()..] {
             let wish = loop {
                 let Wanted { request, class } = wanted;
-                let ask = |steps: &mut u64| row.own.wish(request, class, select, &mut row.selected, steps);
+                let ask = |steps: &mut i64| row.own.wish(request, class, select, &mut row.selected, steps);
                 let (wish, steps) = work.search_devices(ask);
                 row.steps += steps;
                 if let Some(wish) = wish {

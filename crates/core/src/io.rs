@@ -144,8 +144,8 @@ impl RefusalReason {
 pub enum RefusalText {
     /// No node fits.
     Diagnosis(Arc<Diagnosis>),
-    /// No node fits, and what preemption says to that.
-    NotPreempting(Arc<Diagnosis>, Str),
+    /// No node fits, and what PostFilter says to that: of an idle claim, of preemption, or of both.
+    AfterPostFilter(Arc<Diagnosis>, Str),
     Plain(Arc<str>),
 }
 
@@ -153,7 +153,7 @@ impl std::fmt::Display for RefusalText {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Diagnosis(d) => d.fmt(f),
-            Self::NotPreempting(d, why) => write!(f, "{d} {why}"),
+            Self::AfterPostFilter(d, why) => write!(f, "{d} {why}"),
             Self::Plain(text) => f.write_str(text),
         }
     }
@@ -273,6 +273,13 @@ pub struct IdleClaim {
     pub resource_version: Str,
     /// Whether it was made for extended resources: then it is deleted, and not only its allocation.
     pub is_extended: bool,
+}
+
+impl IdleClaim {
+    /// What upstream's PostFilter says of the pod once such a claim is given back (`dynamicresources.go`).
+    pub fn given_back(&self) -> &'static str {
+        if self.is_extended { "deletion of ResourceClaim completed" } else { "deallocation of ResourceClaim completed" }
+    }
 }
 
 /// `status.nominatedNodeName` of a pod that may have to wait before it is bound: autoscalers read it.

@@ -9,10 +9,10 @@ use crate::model::{
 use crate::profile::Extender;
 use std::sync::Arc;
 
-/// What a refusal says, without what preemption says to it.
-pub fn without_preemption(text: &RefusalText) -> String {
+/// What a refusal says, without what PostFilter says to it.
+pub fn without_post_filter(text: &RefusalText) -> String {
     match text {
-        RefusalText::NotPreempting(diagnosis, _) => diagnosis.to_string(),
+        RefusalText::AfterPostFilter(diagnosis, _) => diagnosis.to_string(),
         other => other.to_string(),
     }
 }

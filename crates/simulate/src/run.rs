@@ -422,7 +422,7 @@ fn fate(
 /// by node.
 fn message_of(text: &RefusalText) -> String {
     match text {
-        RefusalText::NotPreempting(diagnosis, _) => diagnosis.to_string(),
+        RefusalText::AfterPostFilter(diagnosis, _) => diagnosis.to_string(),
         other => other.to_string(),
     }
 }

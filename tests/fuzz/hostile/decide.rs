@@ -9,9 +9,9 @@ use berth_cluster::slim::{SlimNode, SlimPod, known, unknown};
 use berth_core::cycle::{Decision, Explanation, NodeAnswer, Scheduler, explain};
 use berth_core::io::{BindOutcome, Effect, EvictRequest, EvictionOutcome, Input, VolumesOutcome};
 use berth_core::ledger::{HashKey, Ledger, LedgerAccess, PodState};
-use berth_core::model::{Pod, Str, Time};
+use berth_core::model::{Pod, ResourceClaim, Str, Time};
 use berth_core::profile::CompiledProfile;
-use berth_core::testing::{claims_are_written, without_preemption};
+use berth_core::testing::{claims_are_written, without_post_filter};
 use berth_core::worker::{Next, Worker};
 use berth_counting::{live, measure};
 use serde_json::{Value, json};
@@ -239,7 +239,7 @@ impl<'f> Subject<'f> {
         result
     }
 
-    /// Does what the worker wants done, as an API server that takes everything but writes to claims.
+    /// Does what the worker wants done, as an API server that takes everything but writes to volumes and their claims.
     fn perform(&mut self, effect: Effect, twin: &mut Option<Twin>) {
         let mut both = |f: &dyn Fn(&mut Ledger)| {
             f(&mut self.ledger.ledger.borrow_mut());
@@ -254,17 +254,24 @@ impl<'f> Subject<'f> {
                 self.inputs.push(Input::BindEnded { attempt: request.attempt, outcome: BindOutcome::Bound });
             }
             Effect::BindVolumes(request) => {
+                // Once its claims for devices were written the twin has the pod on the node: it comes to nothing.
+                if let Some(twin) = twin {
+                    twin.ledger.delete_pod(&request.pod.uid);
+                    twin.ledger.apply_pod(Pod::clone(&request.pod));
+                }
                 let outcome = VolumesOutcome::Failed { code: None, message: "no".to_owned() };
                 self.inputs.push(Input::VolumesWritten { attempt: request.attempt, outcome });
             }
             Effect::ReserveClaims(request) => {
                 let outcome = claims_are_written(&mut self.ledger.ledger.borrow_mut(), &request, "2");
-                // The twin has decided nothing: it learns of the devices by what is seen, and of the pod's place, which counts from the
-                // decision on, here and not with the bind.
+                // The twin has decided nothing: it learns of the devices by what is seen, also of claims that were made, and of the pod's
+                // place, which counts from the decision on, here and not with the bind.
                 let ledger = self.ledger.ledger.borrow();
                 let node = ledger.pod(&request.pod.uid).and_then(PodState::placed).map(|placed| placed.node);
                 if let (Some(twin), Some(node)) = (twin, node) {
-                    claims_are_written(&mut twin.ledger, &request, "2");
+                    for claim in request.writes.iter().filter_map(|write| ledger.devices().claim(&write.key)) {
+                        twin.ledger.apply_resource_claim(ResourceClaim::clone(claim));
+                    }
                     let node_name = Some(ledger.nodes().name(node).clone());
                     twin.ledger.apply_pod(Pod { node_name, ..Pod::clone(&request.pod) });
                 }
@@ -364,6 +371,9 @@ impl Twin {
             (Said::Placed(node), Decision::Place(_)) => self.is_best(pod, node),
             (Said::Refused(text), Decision::NoFit(no_fit)) => *text == no_fit.diagnosis.to_string(),
             (Said::Refused(_), Decision::NoNodes) => true,
+            // Without scores the first node that fits will do, before or after one that fails, and each begins at another.
+            (Said::Refused(text), Decision::Place(_)) => self.profile.scores.is_empty() && text.starts_with(OF_DEVICES),
+            (Said::Placed(_), Decision::Failed(due)) if self.profile.scores.is_empty() => due.starts_with(OF_DEVICES),
             (said, Decision::Failed(due)) => said.fails_as(due),
             _ => false,
         };
@@ -423,7 +433,7 @@ impl Said {
                 })
             }
             Effect::Refuse(refusal) if *refusal.pod.uid == *uid && refusal.attempted => {
-                Some(Self::Refused(without_preemption(&refusal.text)))
+                Some(Self::Refused(without_post_filter(&refusal.text)))
             }
             _ => None,
         }

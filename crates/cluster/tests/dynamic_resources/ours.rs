@@ -3,7 +3,6 @@
 use berth_cluster::decode::{Decoder, Object};
 use berth_cluster::manifest::from_manifest;
 use berth_core::cycle::{Decision, Explanation, NodeAnswer, Scheduler, explain};
-use berth_core::io::IdleClaim;
 use berth_core::ledger::{ClaimPlan, Ledger, PodState, Proposal};
 use berth_core::model::{Plugin, PluginSet, Pod, RequestMapping, ResourceClaim, Score, Str};
 use berth_core::profile::{CompiledProfile, FitStrategy, ResourceWeight};
@@ -23,8 +22,8 @@ pub(crate) enum Answer {
     FitsNowhere {
         /// The code, and why not.
         nodes: BTreeMap<String, String>,
-        /// What PostFilter does, if it frees a claim.
-        frees: Option<Frees>,
+        /// What PostFilter says, if it frees a claim.
+        frees: Option<String>,
     },
     Placed {
         node: String,
@@ -34,14 +33,6 @@ pub(crate) enum Answer {
         scores: BTreeMap<String, i64>,
         written: Vec<Written>,
     },
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Frees {
-    /// The devices of an allocated claim.
-    Devices,
-    /// A whole claim, which was made for extended resources.
-    Claim,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -61,8 +52,8 @@ impl Answer {
             Self::Refused(_) => "refused",
             Self::Failed(_) => "failed",
             Self::FitsNowhere { frees: None, .. } => "fits nowhere",
-            Self::FitsNowhere { frees: Some(Frees::Devices), .. } => "frees devices",
-            Self::FitsNowhere { frees: Some(Frees::Claim), .. } => "frees a claim",
+            Self::FitsNowhere { frees: Some(text), .. } if text.starts_with("deletion") => "frees a claim",
+            Self::FitsNowhere { frees: Some(_), .. } => "frees devices",
             Self::Placed { .. } => "placed",
         }
     }
@@ -70,8 +61,12 @@ impl Answer {
 
 /// Shares have names that nobody can foresee: they are numbered.
 pub(crate) fn numbered(written: &mut [Written]) {
+    numbered_in(written.iter_mut().filter_map(|one| one.allocation.as_mut()));
+}
+
+pub(crate) fn numbered_in<'a>(allocations: impl IntoIterator<Item = &'a mut AllocationResult>) {
     let mut known: Vec<Str> = Vec::new();
-    for result in written.iter_mut().filter_map(|one| one.allocation.as_mut()).flat_map(|one| &mut one.results) {
+    for result in allocations.into_iter().flat_map(|one| &mut one.results) {
         if let Some(id) = &mut result.share_id {
             let at = known.iter().position(|one| one == id).unwrap_or_else(|| {
                 known.push(id.clone());
@@ -171,8 +166,12 @@ pub(crate) fn weighed(question: &Value) -> Option<BTreeMap<String, i64>> {
 /// `None` where upstream's search might take seconds.
 pub(crate) fn answer(question: &Value) -> Option<Answer> {
     let (mut ledger, pod) = ledger_of(question);
-    let profile = profile();
-    let judgement = match explain(&profile, &ledger, &pod) {
+    answer_in(&mut ledger, &mut Scheduler::new(Arc::new(profile()), 1), &pod)
+}
+
+/// As above, by what the scheduler has kept. A pod that is placed holds what it got from then on.
+pub(crate) fn answer_in(ledger: &mut Ledger, scheduler: &mut Scheduler, pod: &Arc<Pod>) -> Option<Answer> {
+    let judgement = match explain(&profile(), ledger, pod) {
         Explanation::Gated(text) => return Some(Answer::Gated(text)),
         Explanation::Held(text) => panic!("held: {text}"),
         Explanation::Failed(text) if text.contains("timed out") => return None,
@@ -194,14 +193,16 @@ pub(crate) fn answer(question: &Value) -> Option<Answer> {
             }
         }
     }
-    let mut scheduler = Scheduler::new(Arc::new(profile), 1);
-    match scheduler.decide(&ledger, &pod) {
+    match scheduler.decide(ledger, pod) {
         Decision::NoFit(no_fit) => {
-            let what = |claim: &IdleClaim| if claim.is_extended { Frees::Claim } else { Frees::Devices };
-            Some(Answer::FitsNowhere { nodes, frees: no_fit.idle_claim.as_ref().map(what) })
+            let explained = judgement.diagnosis.as_ref().map(ToString::to_string);
+            assert_eq!(Some(no_fit.diagnosis.to_string()), explained);
+            let frees = no_fit.idle_claim.map(|claim| claim.given_back().to_owned());
+            Some(Answer::FitsNowhere { nodes, frees })
         }
         Decision::Place(proposal) => {
             let node = ledger.nodes().name(proposal.node).to_string();
+            assert_eq!(scores.get(&node), scores.values().max(), "{node} of {scores:?}");
             let committed = ledger.commit(&proposal, |_| None).unwrap();
             let writes = committed.claims.unwrap_or_default();
             let of = |write: &berth_core::model::ClaimWrite| {

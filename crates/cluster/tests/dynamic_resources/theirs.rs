@@ -1,7 +1,7 @@
 //! What upstream's plugin says, in the form of [`Answer`].
 
 use crate::extended::ANNOTATION;
-use crate::ours::{Answer, Frees, Written, claim_in, numbered};
+use crate::ours::{Answer, Written, claim_in, numbered};
 use berth_core::model::RequestMapping;
 use berth_devices::model::DeviceRequest;
 use serde_json::Value;
@@ -40,12 +40,10 @@ pub(crate) fn answer(question: &Value, answer: &Value) -> Answer {
         return Answer::Failed(text.to_owned());
     }
     let Some(node) = answer["chosen"].as_str() else {
-        let frees = match &*reason(&answer["postFilter"]) {
-            "deallocation of ResourceClaim completed" => Some(Frees::Devices),
-            "deletion of ResourceClaim completed" => Some(Frees::Claim),
-            _ => None,
-        };
-        return Answer::FitsNowhere { nodes, frees };
+        let said = reason(&answer["postFilter"]);
+        // Upstream says of every other pod that it freed nothing, and no more from 1.37 on.
+        let is_none = ["no new claims to deallocate", "still not schedulable"].contains(&&*said);
+        return Answer::FitsNowhere { nodes, frees: Some(said).filter(|_| !is_none) };
     };
     let scores = answer["normalized"].as_object().unwrap().iter();
     let scores = scores.map(|(node, score)| (node.clone(), score.as_i64().unwrap())).collect();

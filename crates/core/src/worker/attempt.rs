@@ -173,7 +173,7 @@ impl Worker {
         ticket.end_part(self.lap(step));
         self.totals.preemption.attempts += u64::from(preemption.is_some());
         let result = preemption.map_or(PostFilter::NotRun, |why| PostFilter::Not(why, NominatedNode::Clear));
-        self.end_refused(step, ticket, (diagnosis, rejectors, version), result);
+        self.end_refused(step, ticket, (diagnosis, rejectors, version), (result, None));
     }
 
     /// Ends an attempt in which nothing was found out, about the pod's nomination neither.
@@ -310,7 +310,8 @@ impl Worker {
         if no_fit.idle_claim.is_none() {
             self.remember(step, ticket.pod(), (&diagnosis, rejectors, version), &result);
         }
-        self.end_refused(step, ticket, (diagnosis, rejectors, version), result);
+        let given_back = no_fit.idle_claim.as_ref().map(IdleClaim::given_back);
+        self.end_refused(step, ticket, (diagnosis, rejectors, version), (result, given_back));
     }
 
     /// Keeps how the attempt of `pod` ended, for equal pods, unless it ended so for what was done for this pod before.
@@ -333,13 +334,14 @@ impl Worker {
         }
     }
 
-    /// Reports that no node fits, and puts the pod back: it is judged as of `version`.
+    /// Reports that no node fits, and what PostFilter did: it looked for victims, and may have given a claim back. Puts the pod back: it is
+    /// judged as of `version`.
     fn end_refused(
         &mut self,
         step: &mut Step<'_, impl LedgerAccess>,
         mut ticket: Ticket,
         (diagnosis, rejectors, version): (Arc<Diagnosis>, PluginSet, u64),
-        result: PostFilter,
+        (result, given_back): (PostFilter, Option<&str>),
     ) {
         self.totals.unschedulable += 1;
         self.count_tried(step.now, &mut ticket, true);
@@ -348,14 +350,20 @@ impl Worker {
         let ended = self.last_lap();
         self.note_if_slow(&ticket, ended);
         let pod = ticket.pod().clone();
-        let (why, nomination) = match &result {
+        let (preemption, nomination) = match &result {
             PostFilter::NotRun => (None, NominatedNode::Clear),
             PostFilter::Evicting(evicting) => (None, NominatedNode::Set(evicting.node.clone())),
             PostFilter::Not(why, nomination) => (Some(why).filter(|why| !why.is_empty()), nomination.clone()),
         };
-        let text = match why {
-            None => RefusalText::Diagnosis(diagnosis.clone()),
-            Some(why) => RefusalText::NotPreempting(diagnosis.clone(), why.clone()),
+        // Where it evicts, upstream does not say what came before.
+        let given_back = given_back.filter(|_| !matches!(result, PostFilter::Evicting(_)));
+        let text = match (given_back, preemption) {
+            (None, None) => RefusalText::Diagnosis(diagnosis.clone()),
+            (None, Some(why)) => RefusalText::AfterPostFilter(diagnosis.clone(), why.clone()),
+            (Some(first), None) => RefusalText::AfterPostFilter(diagnosis.clone(), first.into()),
+            (Some(first), Some(why)) => {
+                RefusalText::AfterPostFilter(diagnosis.clone(), format!("{first}, {why}").into())
+            }
         };
         step.refuse_unschedulable(&pod, text, nomination);
         // An attempt that was parked did not see what was followed meanwhile.

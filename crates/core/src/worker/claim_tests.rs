@@ -20,6 +20,8 @@ pub(super) struct Bench {
     pub(super) unreserved: Vec<UnreserveRequest>,
     pub(super) binds: Vec<(usize, BindRequest)>,
     pub(super) refusals: Vec<(String, RefusalReason, String)>,
+    /// The whole text of the newest, with what PostFilter said.
+    said: String,
     /// The nomination that the newest refusal ends, if it ends one: that of the pod's object.
     ends: Option<Str>,
     /// The pods of which it was said that they wait for devices, each with its node.
@@ -46,6 +48,7 @@ impl Bench {
             unreserved: Vec::new(),
             binds: Vec::new(),
             refusals: Vec::new(),
+            said: String::new(),
             ends: None,
             deallocated: Vec::new(),
             questions: Vec::new(),
@@ -100,7 +103,8 @@ impl Bench {
                 Effect::AwaitDevices { pod, node } => self.awaiting.push(format!("{} on {node}", pod.key.name)),
                 Effect::Refuse(Refusal { pod, reason, text, nomination, .. }) => {
                     self.ends = pod.nominated_node.clone().filter(|_| nomination == NominatedNode::Clear);
-                    let text = crate::testing::without_preemption(&text);
+                    self.said = text.to_string();
+                    let text = crate::testing::without_post_filter(&text);
                     self.refusals.push((pod.key.name.to_string(), reason, text));
                 }
                 _ => {}
@@ -171,7 +175,7 @@ fn devices_are_written_to_the_claim_before_the_pod_is_bound() {
 }
 
 #[test]
-fn no_device_is_given_twice_whoever_decides() {
+fn no_device_is_given_twice_whoever_decides_136269_137371() {
     let mut bench = Bench::new();
     bench.seen(|ledger| {
         for (i, scheduler) in ["test", "other", "test", "other", "test"].into_iter().enumerate() {
@@ -395,7 +399,9 @@ fn devices_that_failed_or_are_late_are_freed_and_others_taken() {
         assert_eq!(bench.unreserved.len(), 1);
         bench.now += 20_000;
         bench.settle();
-        assert_eq!(bench.refusal(), "0/2 nodes are available: 2 resourceclaim not available on the node.");
+        let (refused, given_back) = (bench.refusal(), "deallocation of ResourceClaim completed, preemption: ");
+        assert_eq!(refused, "0/2 nodes are available: 2 resourceclaim not available on the node.");
+        assert!(bench.said.starts_with(&format!("{refused} {given_back}")), "{}", bench.said);
         assert_eq!(bench.deallocated, [key("c")]);
         bench.seen(|ledger| {
             ledger.apply_resource_claim(ResourceClaim { resource_version: "9".into(), ..claim("c", 1) });

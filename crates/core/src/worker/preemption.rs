@@ -492,7 +492,7 @@ impl Worker {
             history.failures
         });
         if let (Some(pod), Some(diagnosis)) = (self.queue.get(&uid), self.queue.diagnosis(&uid)) {
-            let text = RefusalText::NotPreempting(diagnosis.clone(), format!("preemption: {message}").into());
+            let text = RefusalText::AfterPostFilter(diagnosis.clone(), format!("preemption: {message}").into());
             step.refuse_unschedulable(pod, text, NominatedNode::Keep);
         }
         // As upstream at once; a fault that stays must not be met in a loop.

@@ -86,7 +86,7 @@ impl Bench {
                     self.binds.push((worker, attempt, pod, node));
                 }
                 Effect::Refuse(Refusal { pod, reason, text, .. }) => {
-                    self.refusals.push((pod.key.name.to_string(), reason, crate::testing::without_preemption(&text)));
+                    self.refusals.push((pod.key.name.to_string(), reason, crate::testing::without_post_filter(&text)));
                 }
                 other => panic!("no pod here has volumes, victims or extenders: {other:?}"),
             }

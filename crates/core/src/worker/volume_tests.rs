@@ -92,7 +92,7 @@ impl Bench {
                         self.refusals.push((
                             pod.key.name.to_string(),
                             reason,
-                            crate::testing::without_preemption(&text),
+                            crate::testing::without_post_filter(&text),
                         ));
                     }
                 }

@@ -298,22 +298,29 @@ fn a_slice_that_goes_may_complete_a_pool() {
         &|ledger| ledger.delete_resource_slice("more"),
     ];
     assert_eq!(tries("of-d", &events), [1, 1, 1]);
-    let ledger = RefCell::new(Ledger::new());
-    ledger.borrow_mut().apply_node(&node("a", 4_000, 8 << 30, 100));
-    ledger.borrow_mut().apply_device_class(class("of-e", Some("device.driver == 'e'")));
-    ledger.borrow_mut().apply_resource_slice(slice("e", "a", &["0"]));
-    ledger.borrow_mut().apply_resource_slice(more());
-    ledger.borrow_mut().apply_resource_claim(claim_of("c", vec![request("r", "of-e", 1)]));
-    ledger.borrow_mut().apply_pod(wanting("p", &["c"]));
-    let mut worker = Worker::new(Arc::new(CompiledProfile::default_preset("test")), 1);
-    let mut is_placed = |seconds: u64| {
-        let mut effects = Vec::new();
-        while worker.step(Time::from_millis(1_000 * seconds), &mut Vec::new(), &ledger, &mut effects) == Next::Now {}
-        effects.iter().any(|effect| matches!(effect, Effect::ReserveClaims(_)))
-    };
-    assert!(!is_placed(0));
-    ledger.borrow_mut().delete_resource_slice("more");
-    assert!(is_placed(20));
+    // It is deleted, or made anew for another driver while nobody watched.
+    let elsewhere = || ResourceSlice { name: "more".into(), ..slice("d", "a", &["1"]) };
+    let goes: [&dyn Fn(&mut Ledger); 2] =
+        [&|ledger| ledger.delete_resource_slice("more"), &|ledger| ledger.apply_resource_slice(elsewhere())];
+    for goes in goes {
+        let ledger = RefCell::new(Ledger::new());
+        ledger.borrow_mut().apply_node(&node("a", 4_000, 8 << 30, 100));
+        ledger.borrow_mut().apply_device_class(class("of-e", Some("device.driver == 'e'")));
+        ledger.borrow_mut().apply_resource_slice(slice("e", "a", &["0"]));
+        ledger.borrow_mut().apply_resource_slice(more());
+        ledger.borrow_mut().apply_resource_claim(claim_of("c", vec![request("r", "of-e", 1)]));
+        ledger.borrow_mut().apply_pod(wanting("p", &["c"]));
+        let mut worker = Worker::new(Arc::new(CompiledProfile::default_preset("test")), 1);
+        let mut is_placed = |seconds: u64| {
+            let mut effects = Vec::new();
+            while worker.step(Time::from_millis(1_000 * seconds), &mut Vec::new(), &ledger, &mut effects) == Next::Now {
+            }
+            effects.iter().any(|effect| matches!(effect, Effect::ReserveClaims(_)))
+        };
+        assert!(!is_placed(0));
+        goes(&mut ledger.borrow_mut());
+        assert!(is_placed(20));
+    }
 }
 
 /// Changes one of many pods.

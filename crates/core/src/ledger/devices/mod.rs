@@ -241,7 +241,10 @@ impl Ledger {
             devices.slices_version += 1;
             devices.follow_counters(before.iter().chain([&now]), &left);
             devices.note_offers_of(nodes, [&now].into_iter());
-            self.record(None, Change::Device(DeviceChange::Slice { driver: now.driver }));
+            // A pool that lost a slice may be complete without it.
+            for pool in before.filter(|pool| *pool != now).into_iter().chain([now]) {
+                self.record(None, Change::Device(DeviceChange::Slice { driver: pool.driver }));
+            }
         }
     }
 

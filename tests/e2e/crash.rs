@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use berth_lab::{ControlPlane, NodeSpec};
+use berth_lab::{ControlPlane, Driver, NodeSpec};
 use serde_json::{Value, json};
 
 use crate::audit::Audit;
@@ -21,8 +21,10 @@ const KILLS: usize = 5;
 const ROOM: u64 = 3_000;
 /// One pod in so many has a claim of a device.
 const CLAIMS: usize = 10;
-/// Of a node. A full one has three pods with claims in the mean.
-const DEVICES: usize = 4;
+/// One pod in so many asks for a device by an extended resource: its claim is made before the bind.
+const EXTENDED: usize = 20;
+/// Of a node. A full one has four or five pods with devices in the mean.
+const DEVICES: usize = 6;
 const DRIVER: &str = "devices.crash.berth.dev";
 /// Longest run: minutes where the machine is shared.
 const LIMIT: Duration = Duration::from_mins(5);
@@ -51,6 +53,11 @@ fn five_kills_during_five_thousand_pods_lose_none_bind_none_twice_and_overbook_n
                 if i.is_multiple_of(CLAIMS) {
                     pod["spec"]["resourceClaims"] = json!([{"name": "device", "resourceClaimName": name}]);
                 }
+                if i % EXTENDED == 5 {
+                    for list in ["requests", "limits"] {
+                        pod["spec"]["containers"][0]["resources"][list][Driver::resource(DRIVER)] = json!("1");
+                    }
+                }
                 pod
             })
         });
@@ -73,6 +80,9 @@ fn five_kills_during_five_thousand_pods_lose_none_bind_none_twice_and_overbook_n
         .wait_for("all pods bound", LIMIT, || Ok((recorder.bound() == PODS).then_some(())))
         .unwrap_or_else(|error| panic!("{error}: {} are\n{}", recorder.bound(), operator.process.log_tail(30)));
     let took = began.elapsed();
+    // What a process made and did not come to use is deleted by a later one.
+    let none_left = || Ok((list(&plane, &claims()).len() == PODS / CLAIMS + PODS / EXTENDED).then_some(()));
+    plane.wait_for("claims that nobody uses to be deleted", LIMIT, none_left).unwrap();
     let history = recorder.finish(&plane);
     drop(operator);
 
@@ -84,7 +94,7 @@ fn five_kills_during_five_thousand_pods_lose_none_bind_none_twice_and_overbook_n
     assert!(over.is_empty(), "overbooked: {over:?}");
     assert_eq!(used.values().sum::<u64>(), PODS as u64 * 100);
     assert_eq!(wrong_claims(&plane), Vec::<String>::new());
-    let looked = || Ok((driver.admitted() + driver.refused() >= PODS / CLAIMS).then_some(()));
+    let looked = || Ok((driver.admitted() + driver.refused() >= PODS / CLAIMS + PODS / EXTENDED).then_some(()));
     plane.wait_for("the driver to look at all pods with claims", LIMIT, looked).unwrap();
     assert_eq!(driver.refused(), 0, "pods were bound without what they claim");
 
@@ -117,25 +127,31 @@ fn claim(name: &str) -> Value {
     })
 }
 
+fn list(plane: &ControlPlane, path: &str) -> Vec<Value> {
+    plane.api.get(path).unwrap()["items"].as_array().unwrap().clone()
+}
+
 /// Claims that have not one device of their pod's node for it alone.
 fn wrong_claims(plane: &ControlPlane) -> Vec<String> {
-    let (claims, pods) = (plane.api.get(&claims()).unwrap(), plane.api.get(&pod_path("crash", "")).unwrap());
-    let list = |list: &Value| list["items"].as_array().unwrap().clone();
-    let node_of: BTreeMap<String, Value> = list(&pods)
-        .into_iter()
-        .map(|pod| (pod["metadata"]["name"].to_string(), pod["spec"]["nodeName"].clone()))
-        .collect();
+    let pods = list(plane, &pod_path("crash", "")).into_iter();
+    let pods: BTreeMap<String, Value> = pods.map(|pod| (pod["metadata"]["name"].to_string(), pod)).collect();
     let mut taken: BTreeMap<String, String> = BTreeMap::new();
     let mut wrong = Vec::new();
-    for claim in list(&claims) {
-        let (name, status) = (claim["metadata"]["name"].to_string(), &claim["status"]);
+    for claim in list(plane, &claims()) {
+        let (metadata, status) = (&claim["metadata"], &claim["status"]);
+        // One that was made for a pod has that for its owner, and the pod names it.
+        let owner = &metadata["ownerReferences"][0]["name"];
+        let name = if owner.is_null() { metadata["name"].to_string() } else { owner.to_string() };
+        let pod = pods.get(&name).unwrap_or(&Value::Null);
+        let is_named =
+            owner.is_null() || pod["status"]["extendedResourceClaimStatus"]["resourceClaimName"] == metadata["name"];
         let results = &status["allocation"]["devices"]["results"];
         let other = taken.insert(format!("{} {}", results[0]["pool"], results[0]["device"]), name.clone());
         let is_one = results.as_array().is_some_and(|results| results.len() == 1) && other.is_none();
         let is_reserved = status["reservedFor"].as_array().is_some_and(|users| users.len() == 1)
-            && status["reservedFor"][0]["name"] == claim["metadata"]["name"];
-        if !is_one || !is_reserved || node_of.get(&name) != Some(&results[0]["pool"]) {
-            wrong.push(format!("claim {name}: {status}, as {other:?}"));
+            && status["reservedFor"][0]["uid"] == pod["metadata"]["uid"];
+        if !is_one || !is_reserved || !is_named || pod["spec"]["nodeName"] != results[0]["pool"] {
+            wrong.push(format!("claim of {name}: {status}, as {other:?}"));
         }
     }
     wrong

@@ -35,6 +35,7 @@ mod encodings;
 mod explain;
 mod extenders;
 mod foreign;
+mod gates;
 mod history;
 mod ipv6;
 mod last_good;

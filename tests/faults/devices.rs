@@ -16,9 +16,9 @@ const DRIVER: &str = "devices.lab.berth.dev";
 /// The template of claims.
 const TEMPLATE: &str = "one-device";
 
-/// Devices of a node. Its processors are taken by some 65 pods, six or seven of which have a claim of their own: some nodes run out of
+/// Devices of a node. Its processors are taken by some 65 pods, nine or ten of which have a device of their own: some nodes run out of
 /// devices, and a pod that finds none there finds one on the nodes that are still empty.
-const OF_A_NODE: usize = 8;
+const OF_A_NODE: usize = 11;
 
 /// Claims as the API server has them, by name.
 pub(super) type Claims<'a> = BTreeMap<&'a str, &'a Value>;
@@ -40,14 +40,17 @@ enum Claimed {
     Named(String),
     /// The controller makes it from the template.
     Templated,
+    /// The scheduler makes it for the extended resource that the pod asks for.
+    Made,
 }
 
 /// The claim of the pod of this number: one in ten has one of its own, and one in fifty shares that of the pod before it. Of those that
-/// share none every other one comes from a template.
+/// share none every other one comes from a template. One in twenty asks for an extended resource.
 fn claim_of(i: usize) -> Option<Claimed> {
     match (i % 10, i % 20, i % 50) {
         (1, 11, rest) if rest != 1 => Some(Claimed::Templated),
         (1, ..) => Some(Claimed::Named(format!("device-{i}"))),
+        (_, 6, _) => Some(Claimed::Made),
         (.., 2) => Some(Claimed::Named(format!("device-{}", i - 1))),
         _ => None,
     }
@@ -60,6 +63,7 @@ pub(super) fn needed_by(i: usize) -> Option<(String, Value)> {
     let (collection, kind, name, spec) = match claim_of(i)? {
         Claimed::Named(claim) => (claim_path(""), "ResourceClaim", claim, spec),
         Claimed::Templated => (template_path(), "ResourceClaimTemplate", TEMPLATE.to_owned(), json!({"spec": spec})),
+        Claimed::Made => return None,
     };
     let metadata = json!({"name": name, "namespace": LOADED});
     Some((collection, json!({"apiVersion": "resource.k8s.io/v1", "kind": kind, "metadata": metadata, "spec": spec})))
@@ -71,23 +75,32 @@ fn template_path() -> String {
 
 /// Has the pod of this number ask for its claim, if it has one.
 pub(super) fn ask(pod: &mut Value, i: usize) {
-    let Some(claim) = claim_of(i) else { return };
-    pod["spec"]["resourceClaims"] = match claim {
-        Claimed::Named(claim) => json!([{"name": "device", "resourceClaimName": claim}]),
-        Claimed::Templated => json!([{"name": "device", "resourceClaimTemplateName": TEMPLATE}]),
-    };
+    match claim_of(i) {
+        None => return,
+        Some(Claimed::Named(claim)) => {
+            pod["spec"]["resourceClaims"] = json!([{"name": "device", "resourceClaimName": claim}]);
+        }
+        Some(Claimed::Templated) => {
+            pod["spec"]["resourceClaims"] = json!([{"name": "device", "resourceClaimTemplateName": TEMPLATE}]);
+        }
+        Some(Claimed::Made) => {
+            for list in ["requests", "limits"] {
+                pod["spec"]["containers"][0]["resources"][list][Driver::resource(DRIVER)] = json!("1");
+            }
+        }
+    }
     // Of two that share a device one must go where the other is, and that node may be full by then.
     if matches!(i % 50, 1 | 2) {
         pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("0");
     }
 }
 
-/// The claim that is to go with the pod of this number, unless another pod wants it. Of one from the template the pod says which it is, as
+/// The claim that is to go with the pod of this number, unless another pod wants it. Of one that was made for the pod it says which it is, as
 /// long as it is there: no garbage collector runs.
 pub(super) fn ends_with(api: &Api, i: usize) -> Option<String> {
     match claim_of(i).filter(|_| i % 50 != 1)? {
         Claimed::Named(claim) => Some(claim),
-        Claimed::Templated => claim_in(&api.get(&pod_path(LOADED, &name(i))).ok()?).map(str::to_owned),
+        Claimed::Templated | Claimed::Made => claim_in(&api.get(&pod_path(LOADED, &name(i))).ok()?).map(str::to_owned),
     }
 }
 
@@ -160,7 +173,7 @@ pub(super) fn broken(claims: &Claims<'_>, pods: &[Value]) -> Vec<String> {
 
 /// Whether the pod may run on the node; `Err` says why not.
 fn allows(claims: &Claims<'_>, pod: &Value, node: &str) -> Result<(), String> {
-    if pod["spec"]["resourceClaims"].is_null() {
+    if pod["spec"]["resourceClaims"].is_null() && !asks_for_device(pod) {
         return Ok(());
     }
     let claim = claim_in(pod).ok_or("nothing says which claim was made for it")?;
@@ -174,10 +187,19 @@ fn allows(claims: &Claims<'_>, pod: &Value, node: &str) -> Result<(), String> {
     if is_reserved { Ok(()) } else { Err(format!("its claim {claim} is not reserved for it")) }
 }
 
+fn asks_for_device(pod: &Value) -> bool {
+    !pod["spec"]["containers"][0]["resources"]["requests"][Driver::resource(DRIVER)].is_null()
+}
+
 /// The claim of a pod of the load: it has at most one.
 fn claim_in(pod: &Value) -> Option<&str> {
-    let named = pod["spec"]["resourceClaims"][0]["resourceClaimName"].as_str();
-    named.or_else(|| pod["status"]["resourceClaimStatuses"][0]["resourceClaimName"].as_str())
+    let status = &pod["status"];
+    let named = [
+        &pod["spec"]["resourceClaims"][0],
+        &status["resourceClaimStatuses"][0],
+        &status["extendedResourceClaimStatus"],
+    ];
+    named.into_iter().find_map(|of| of["resourceClaimName"].as_str())
 }
 
 /// What is allocated to a claim: each with its driver and its pool, which is named as its node.
@@ -234,6 +256,12 @@ fn what_must_not_be_of_devices_is_told() {
     assert_eq!(told(&[], &templated), ["pod p is on here, and nothing says which claim was made for it"]);
     templated["status"] = json!({"resourceClaimStatuses": [{"name": "device", "resourceClaimName": "one"}]});
     assert_eq!(told(&fine, &templated), Vec::<String>::new());
+    let mut extended = pod.clone();
+    extended["spec"] =
+        json!({"nodeName": "here", "containers": [{"resources": {"requests": {Driver::resource(DRIVER): "1"}}}]});
+    assert_eq!(told(&[], &extended), ["pod p is on here, and nothing says which claim was made for it"]);
+    extended["status"] = json!({"extendedResourceClaimStatus": {"resourceClaimName": "one"}});
+    assert_eq!(told(&fine, &extended), Vec::<String>::new());
     pod["status"] = json!({"phase": "Failed", "reason": Driver::REASON, "message": "claim one is not allocated"});
     assert_eq!(told(&[], &pod), ["pod p was refused: claim one is not allocated"]);
 }

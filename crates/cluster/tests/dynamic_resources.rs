@@ -20,12 +20,16 @@ mod ours;
 mod pods;
 #[path = "../../devices/tests/differential/random.rs"]
 mod random;
+#[path = "dynamic_resources/sequence.rs"]
+mod sequence;
 #[path = "dynamic_resources/theirs.rs"]
 mod theirs;
 #[path = "dynamic_resources/waking.rs"]
 mod waking;
 #[path = "dynamic_resources/weighed.rs"]
 mod weighed;
+#[path = "dynamic_resources/writing.rs"]
+mod writing;
 
 /// The expressions that situations draw from.
 mod selectors {
@@ -136,6 +140,44 @@ fn what_is_written_waited_for_and_given_back_is_what_upstream_does() {
     // About 218 and 19 of 1,000 are.
     let enough = of("") * 8 > all.end - all.start && of(binding::TIMEOUT) * 500 > all.end - all.start;
     assert!(enough || all.end - all.start < 1_000, "too few came so far: {kinds:?}");
+}
+
+/// As above, with the writer and an API server that has something else, and refuses.
+#[test]
+fn what_is_refused_or_has_changed_ends_as_it_does_upstream() {
+    let (mut kinds, all) = (BTreeMap::new(), seeds());
+    let bench = writing::Bench::new();
+    let draw = |seed| {
+        let mut question = Some(writing::situation(seed)).filter(writing::concerns)?;
+        let (node, ours) = bench.ours(&question)?;
+        question["choose"] = node.into();
+        Some((question, ours))
+    };
+    compare(&all, draw, |seed, question, ours, answer| {
+        assert_eq!(ours, writing::theirs(question, answer), "{}", case(seed, question, answer));
+        let without_name = |part: &str| part.trim_start_matches(['c', '0', '1', '2']).to_owned();
+        let kind: String = ours.failure.split("claim default/").map(without_name).collect();
+        *kinds.entry(kind).or_insert(0) += 1;
+    });
+    println!("the same: {kinds:?}");
+    // About 126 of 1,000 end well, and 68 do not.
+    let well = kinds.get("").copied().unwrap_or(0);
+    let enough = well * 20 > all.end - all.start && (kinds.values().sum::<u64>() - well) * 40 > all.end - all.start;
+    assert!(enough || all.end - all.start < 1_000, "too few: {kinds:?}");
+}
+
+/// What Berth keeps from one decision to the next says what upstream finds anew.
+#[test]
+fn pods_one_after_the_other_are_judged_as_upstream_does_while_devices_come_and_go() {
+    let (mut kinds, all) = (BTreeMap::new(), seeds());
+    let mut oracle = oracle::Oracle::start();
+    // Each has some five pods.
+    for seed in all.clone().step_by(5) {
+        sequence::compare(seed, &mut oracle, |same| *kinds.entry(same.kind()).or_insert(0_u64) += 1);
+    }
+    println!("the same: {kinds:?}");
+    // About 240 of 1,000.
+    assert!(kinds.get("placed") > Some(&((all.end - all.start) / 12)) || all.end - all.start < 1_000, "{kinds:?}");
 }
 
 #[test]

@@ -42,6 +42,11 @@ impl Driver {
     /// The reason in the status of a pod that was refused, as a kubelet gives it.
     pub const REASON: &str = "UnexpectedAdmissionError";
 
+    /// The extended resource that devices of the driver of this name stand for.
+    pub fn resource(name: &str) -> String {
+        format!("{name}/device")
+    }
+
     /// Publishes the devices of a node, in a pool that is named as the node.
     pub fn publish(&self, node: &str) -> Result<()> {
         let devices: Vec<Value> = (0..self.devices).map(|i| json!({"name": format!("device-{i}")})).collect();
@@ -86,17 +91,21 @@ impl Drop for Driver {
 }
 
 impl ControlPlane {
-    /// Starts a driver of this name, with so many devices on each of the nodes. They are of a class that is named as the driver.
+    /// Starts a driver of this name, with so many devices on each of the nodes. They are of a class that is named as the driver, and can be had
+    /// by an extended resource as well ([`Driver::resource`]).
     pub fn start_driver(&self, name: &str, nodes: &[String], devices: usize) -> Result<Driver> {
         let class = json!({
             "apiVersion": "resource.k8s.io/v1",
             "kind": "DeviceClass",
             "metadata": {"name": name},
-            "spec": {"selectors": [{"cel": {"expression": format!("device.driver == '{name}'")}}]},
+            "spec": {
+                "extendedResourceName": Driver::resource(name),
+                "selectors": [{"cel": {"expression": format!("device.driver == '{name}'")}}],
+            },
         });
         self.api.post(&format!("{API}/deviceclasses"), &class)?;
         let shared = Arc::new(Shared::default());
-        let (api, inner) = (self.api.clone(), shared.clone());
+        let (api, inner, resource) = (self.api.clone(), shared.clone(), Driver::resource(name));
         let thread = thread::spawn(move || {
             let mut seen = HashSet::new();
             follow(&api, PODS, &inner.stop, |event, pod| match event {
@@ -104,7 +113,7 @@ impl ControlPlane {
                     seen.remove(text(&pod["metadata"]["uid"]));
                     Ok(())
                 }
-                _ => admit(&api, &inner, pod, &mut seen),
+                _ => admit((&api, &inner, &resource), pod, &mut seen),
             });
         });
         let driver = Driver { api: self.api.clone(), name: name.to_owned(), devices, shared, thread: Some(thread) };
@@ -114,13 +123,13 @@ impl ControlPlane {
 }
 
 /// Refuses a pod that lacks something. Each pod is looked at once, as a kubelet does before it starts it.
-fn admit(api: &Api, shared: &Shared, pod: &Value, seen: &mut HashSet<String>) -> Result<()> {
+fn admit((api, shared, resource): (&Api, &Shared, &str), pod: &Value, seen: &mut HashSet<String>) -> Result<()> {
     let uid = text(&pod["metadata"]["uid"]);
     if seen.contains(uid) {
         return Ok(());
     }
     let path = format!("/api/v1/namespaces/{}/pods/{}", namespace(pod), text(&pod["metadata"]["name"]));
-    if let Some(why) = lacks(api, pod)? {
+    if let Some(why) = lacks(api, resource, pod)? {
         // The claim controller takes a reservation away once its pod has ended or is gone. Read after the claim, the pod shows that.
         let now = read(api, &path)?;
         if now["metadata"]["uid"] == uid && now["status"]["phase"] == "Pending" {
@@ -129,7 +138,7 @@ fn admit(api: &Api, shared: &Shared, pod: &Value, seen: &mut HashSet<String>) ->
             let failed = json!({"status": {"phase": "Failed", "reason": Driver::REASON, "message": why}});
             api.patch(&format!("{path}/status"), Patch::Merge, &failed)?;
         }
-    } else if pod["spec"]["resourceClaims"].is_array() {
+    } else if pod["spec"]["resourceClaims"].is_array() || asks_for(pod, resource) {
         shared.admitted.fetch_add(1, Ordering::Relaxed);
     }
     seen.insert(uid.to_owned());
@@ -137,10 +146,14 @@ fn admit(api: &Api, shared: &Shared, pod: &Value, seen: &mut HashSet<String>) ->
 }
 
 /// What the pod lacks of its claims.
-fn lacks(api: &Api, pod: &Value) -> Result<Option<String>> {
-    // The status names those that were made from a template.
+fn lacks(api: &Api, resource: &str, pod: &Value) -> Result<Option<String>> {
+    // The status names those that were made from a template, and the one that a scheduler made.
     let lists = [&pod["spec"]["resourceClaims"], &pod["status"]["resourceClaimStatuses"]];
-    let entries = lists.into_iter().filter_map(Value::as_array).flatten();
+    let of_resource = &pod["status"]["extendedResourceClaimStatus"];
+    if asks_for(pod, resource) && of_resource.is_null() {
+        return Ok(Some(format!("nothing says by which claim it has its {resource}")));
+    }
+    let entries = lists.into_iter().filter_map(Value::as_array).flatten().chain([of_resource]);
     for name in entries.filter_map(|entry| entry["resourceClaimName"].as_str()) {
         let claim = read(api, &format!("{API}/namespaces/{}/resourceclaims/{name}", namespace(pod)))?;
         if claim["status"]["allocation"].is_null() {
@@ -152,6 +165,11 @@ fn lacks(api: &Api, pod: &Value) -> Result<Option<String>> {
         }
     }
     Ok(None)
+}
+
+fn asks_for(pod: &Value, resource: &str) -> bool {
+    let mut containers = pod["spec"]["containers"].as_array().into_iter().flatten();
+    containers.any(|container| !container["resources"]["requests"][resource].is_null())
 }
 
 /// The object as it is now; null if it is not there.

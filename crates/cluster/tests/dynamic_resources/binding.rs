@@ -3,7 +3,7 @@
 use crate::ours;
 use crate::pods;
 use crate::random::Random;
-use berth_core::io::{BindOutcome, ClaimRequest, Effect, Input, UnreserveRequest};
+use berth_core::io::{BindOutcome, ClaimRequest, ClaimsOutcome, Effect, Input, UnreserveRequest};
 use berth_core::ledger::Ledger;
 use berth_core::model::Time;
 use berth_core::testing::claims_are_written;
@@ -21,7 +21,7 @@ const MADE: &str = "<made>";
 /// What both begin with that ends a wait: whether the claim's time or that of the wait ends first is chance upstream.
 pub(crate) const TIMEOUT: &str = "device binding timeout";
 
-fn without_chance(failure: &str) -> String {
+pub(crate) fn without_chance(failure: &str) -> String {
     if failure.starts_with(TIMEOUT) { TIMEOUT.to_owned() } else { failure.to_owned() }
 }
 
@@ -89,11 +89,16 @@ fn make_conditional(random: &Random, result: &mut Value) -> Option<Value> {
     }))
 }
 
-/// What Berth does, and the node; `None` where it does not come to Reserve.
-pub(crate) fn ours(question: &Value) -> Option<(String, Bound)> {
+/// What the worker says of the pod that is bound nowhere, and the node that was chosen; `None` where it does not come to Reserve. `reserve`
+/// makes the writes before the bind, and `unreserve` gives back.
+pub(crate) fn driven(
+    question: &Value,
+    mut reserve: impl FnMut(&RefCell<Ledger>, &ClaimRequest) -> ClaimsOutcome,
+    mut unreserve: impl FnMut(UnreserveRequest),
+) -> Option<(String, String)> {
     let ledger = RefCell::new(ours::ledger_of(question).0);
     let mut worker = Worker::new(ours::profile().into(), 1);
-    let (mut bound, mut chosen) = (Bound::default(), None);
+    let (mut failure, mut chosen) = (String::new(), None);
     let (mut inputs, mut now, mut is_over) = (Vec::new(), Time::ZERO, false);
     // Once more after the longest wait.
     for _ in 0..2 {
@@ -102,7 +107,10 @@ pub(crate) fn ours(question: &Value) -> Option<(String, Bound)> {
             let next = worker.step(now, &mut inputs, &ledger, &mut effects);
             for effect in effects {
                 match effect {
-                    Effect::ReserveClaims(request) => inputs.push(reserve(&mut bound, &ledger, &request)),
+                    Effect::ReserveClaims(request) => {
+                        let outcome = reserve(&ledger, &request);
+                        inputs.push(Input::ClaimsWritten { attempt: request.attempt, outcome });
+                    }
                     Effect::Nominate(request) => chosen = chosen.or(request.node),
                     Effect::AwaitDevices { node, .. } => chosen = Some(node),
                     Effect::Bind(request) => {
@@ -114,15 +122,12 @@ pub(crate) fn ours(question: &Value) -> Option<(String, Bound)> {
                     }
                     Effect::Refuse(refusal) => {
                         let text = refusal.text.to_string();
-                        if let Some(failure) = text.strip_prefix(PREFIX) {
-                            bound.failure = without_chance(failure);
+                        if let Some(said) = text.strip_prefix(PREFIX) {
+                            failure = without_chance(said);
                             is_over = true;
                         }
                     }
-                    Effect::Unreserve(UnreserveRequest { claims, extended, .. }) => {
-                        bound.given_back = claims.into_iter().map(|(key, _)| key.name.to_string()).collect();
-                        bound.deleted = extended.iter().map(|_| MADE.to_owned()).collect();
-                    }
+                    Effect::Unreserve(request) => unreserve(request),
                     _ => {}
                 }
             }
@@ -131,20 +136,28 @@ pub(crate) fn ours(question: &Value) -> Option<(String, Bound)> {
             }
         }
         if is_over {
-            return Some((chosen?.to_string(), bound));
+            return Some((chosen?.to_string(), failure));
         }
         now = now + Duration::from_secs(601);
     }
     None
 }
 
-/// The writes end well.
-fn reserve(bound: &mut Bound, ledger: &RefCell<Ledger>, request: &ClaimRequest) -> Input {
-    let allocated = request.writes.iter().filter(|write| write.allocation.is_some() && write.creates.is_none());
-    let without = allocated.filter(|write| !write.has_finalizer);
-    bound.finalizers.extend(without.map(|write| write.key.name.to_string()));
-    let outcome = claims_are_written(&mut ledger.borrow_mut(), request, "9");
-    Input::ClaimsWritten { attempt: request.attempt, outcome }
+/// What Berth does where all writes end well, and the node; `None` where it does not come to Reserve.
+pub(crate) fn ours(question: &Value) -> Option<(String, Bound)> {
+    let mut bound = Bound::default();
+    let reserve = |ledger: &RefCell<Ledger>, request: &ClaimRequest| {
+        let allocated = request.writes.iter().filter(|write| write.allocation.is_some() && write.creates.is_none());
+        let without = allocated.filter(|write| !write.has_finalizer);
+        bound.finalizers.extend(without.map(|write| write.key.name.to_string()));
+        claims_are_written(&mut ledger.borrow_mut(), request, "9")
+    };
+    let unreserve = |UnreserveRequest { claims, extended, .. }| {
+        bound.given_back = claims.into_iter().map(|(key, _)| key.name.to_string()).collect();
+        bound.deleted = extended.iter().map(|_| MADE.to_owned()).collect();
+    };
+    let (node, failure) = driven(question, reserve, unreserve)?;
+    Some((node, Bound { failure, ..bound }))
 }
 
 /// What upstream's plugin does.

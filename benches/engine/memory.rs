@@ -22,6 +22,8 @@ struct Load {
     images: usize,
     /// Whether each pod has labels of its own.
     own_labels: bool,
+    /// On each node, by a slice.
+    devices: usize,
 }
 
 const SMALL: Load = Load {
@@ -30,6 +32,7 @@ const SMALL: Load = Load {
     pods: 100_000,
     images: 50,
     own_labels: true,
+    devices: 0,
 };
 const LARGE: Load = Load {
     name: "memory of 100,000 nodes and 1,000,000 pods with labels of their own, 50 images a node",
@@ -44,7 +47,9 @@ const TINY: Load =
 const MIDDLE: Load =
     Load { name: "memory of 5,000 nodes and 50,000 pods, as above", nodes: 5_000, pods: 50_000, ..SMALL };
 const DENSE: Load = Load { name: "memory of 5,000 nodes and 150,000 pods, as above", pods: 150_000, ..MIDDLE };
-const LOADED: [&Load; 6] = [&SMALL, &LARGE, &LARGE_EQUAL, &TINY, &MIDDLE, &DENSE];
+const DEVICES: Load =
+    Load { name: "memory of 5,000 nodes and 50,000 pods, as above, and 8 devices a node", devices: 8, ..MIDDLE };
+const LOADED: [&Load; 7] = [&SMALL, &LARGE, &LARGE_EQUAL, &TINY, &MIDDLE, &DENSE, &DEVICES];
 
 pub(crate) const ROWS: &[Row] = &[
     Row { name: SMALL.name, long: false, run: in_a_process },
@@ -54,7 +59,7 @@ pub(crate) const ROWS: &[Row] = &[
 
 /// How memory grows with the cluster.
 pub(crate) fn grow(_: &'static str) {
-    for load in [&TINY, &MIDDLE, &DENSE, &SMALL, &LARGE] {
+    for load in [&TINY, &MIDDLE, &DENSE, &DEVICES, &SMALL, &LARGE] {
         in_a_process(load.name);
     }
 }
@@ -85,7 +90,9 @@ impl Load {
             with_images(manifests::node(i, PLAIN.zones, 0), &images)
         });
         let pods = (0..self.pods).map(|i| self.pod(i));
-        for manifest in nodes.chain(pods) {
+        let slices =
+            (0..self.nodes).filter(|_| self.devices > 0).map(|i| full_slice(&format!("node-{i:05}"), self.devices));
+        for manifest in nodes.chain(pods).chain(slices) {
             for object in from_manifest(&mut decoder, &manifest) {
                 object.expect("a manifest of the benchmark decodes").apply(&mut ledger);
             }
@@ -102,4 +109,28 @@ impl Load {
         let owner = Some(("StatefulSet", "web".to_owned()));
         PodSpec { labels, owner, ..PodSpec::basic() }.manifest(i, Some(format!("node-{:05}", i % self.nodes)))
     }
+}
+
+/// Devices with what a driver of accelerators tells of each: ten attributes, of which three are its own, and two capacities.
+fn full_slice(node: &str, count: usize) -> Value {
+    let device = |i: usize| {
+        json!({
+            "name": format!("gpu-{i}"),
+            "attributes": {
+                "uuid": {"string": format!("GPU-{node}-{i}-4b1d-9c55-0242ac120002")}, "index": {"int": i}, "minor": {"int": i},
+                "pciBusID": {"string": format!("0000:{i:02x}:00.0")}, "productName": {"string": "NVIDIA A100-SXM4-80GB"},
+                "brand": {"string": "Nvidia"}, "architecture": {"string": "Ampere"}, "type": {"string": "gpu"},
+                "driverVersion": {"version": "550.54.15"}, "cudaComputeCapability": {"version": "8.0.0"},
+            },
+            "capacity": {"memory": {"value": "80Gi"}, "multiprocessors": {"value": "108"}},
+        })
+    };
+    json!({
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": format!("{node}-slice")},
+        "spec": {
+            "driver": "gpu.example.com", "nodeName": node,
+            "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
+            "devices": (0..count).map(device).collect::<Value>(),
+        },
+    })
 }

@@ -40,7 +40,23 @@ enum Offer {
     Whole,
     /// By devices of a driver, of which several pods have a share each, with claims.
     Shared,
+    /// By devices of a driver that are whole accelerators, halves and quarters of them: who has a part leaves the counters of the rest.
+    Partitioned,
 }
+
+impl Offer {
+    /// What a pod that needs so many thousandths of an accelerator gets of it.
+    fn milli(self, needed: i64) -> i64 {
+        match self {
+            Self::Whole => 1_000,
+            Self::Shared => needed,
+            Self::Partitioned => *PARTS.iter().rev().find(|part| **part >= needed).expect("none needs more than all"),
+        }
+    }
+}
+
+/// What a partition is of an accelerator, in thousandths.
+const PARTS: [i64; 3] = [1_000, 500, 250];
 
 /// What is compared: a name, and the spec of a profile.
 fn contestants(offer: Offer) -> Vec<(&'static str, Value)> {
@@ -57,7 +73,7 @@ fn contestants(offer: Offer) -> Vec<(&'static str, Value)> {
         ("BinPack", json!({"preset": "BinPack"})),
         ("Fragmentation", json!({"preset": "BinPack", "scores": fragmentation})),
     ];
-    if offer == Offer::Shared {
+    if offer != Offer::Whole {
         // It sees no devices.
         all.retain(|(name, _)| *name != "MostAllocated, accelerators");
     }
@@ -72,7 +88,7 @@ struct Outcome {
 
 fn main() {
     let seeds = std::env::args().skip_while(|arg| arg != "--seeds").nth(1).map_or(10, |n| n.parse().expect("a number"));
-    for offer in [Offer::Whole, Offer::Shared] {
+    for offer in [Offer::Whole, Offer::Shared, Offer::Partitioned] {
         for (several, mix) in MIXES {
             println!(
                 "{offer:?}, {mix}, {seeds} seeds: accelerators allocated, in percent of all: mean (least to most)"
@@ -124,12 +140,20 @@ fn cluster(offer: Offer) -> Cluster {
     let kinds = NODES.iter().flat_map(|&(cores, gibibytes, accelerators, count)| {
         std::iter::repeat_n((cores, gibibytes, accelerators), count)
     });
-    let class =
-        json!({"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}});
+    let class = |name: String, selectors: Value| json!({"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": name}, "spec": {"selectors": selectors}});
+    let of_part = |part: &i64| {
+        let expression = format!("device.attributes['gpu.example.com'].part == {part}");
+        class(format!("gpu-{part}"), json!([{"cel": {"expression": expression}}]))
+    };
+    let classes = [class("gpu".to_owned(), json!([]))].into_iter().chain(PARTS.iter().map(of_part));
     let nodes = kinds.enumerate().flat_map(|(i, (cores, gibibytes, accelerators))| {
         let name = format!("node-{i:04}");
         let mut allocatable = json!({"cpu": cores.to_string(), "memory": format!("{gibibytes}Gi"), "pods": "110"});
-        let slice = (offer == Offer::Shared && accelerators > 0).then(|| slice(&name, accelerators));
+        let slices = match offer {
+            Offer::Shared if accelerators > 0 => vec![shared(&name, accelerators)],
+            Offer::Partitioned if accelerators > 0 => partitioned(&name, accelerators).into(),
+            _ => Vec::new(),
+        };
         if offer == Offer::Whole && accelerators > 0 {
             allocatable[RESOURCE] = json!(accelerators.to_string());
         }
@@ -137,20 +161,43 @@ fn cluster(offer: Offer) -> Cluster {
             "apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "uid": name},
             "status": {"allocatable": allocatable},
         });
-        [Some(node), slice].into_iter().flatten()
+        [node].into_iter().chain(slices)
     });
-    decode([class].into_iter().chain(nodes))
+    decode(classes.chain(nodes))
 }
 
 /// Accelerators that pods have thousandths of.
-fn slice(node: &str, accelerators: i64) -> Value {
+fn shared(node: &str, accelerators: i64) -> Value {
     let device = |i: i64| json!({"name": format!("gpu-{i}"), "allowMultipleAllocations": true, "capacity": {"share": {"value": "1000"}}});
+    slice(node, "devices", json!({"devices": (0..accelerators).map(device).collect::<Value>()}))
+}
+
+/// Accelerators that pods have a part of: counters, and all parts that there may be.
+fn partitioned(node: &str, accelerators: i64) -> [Value; 2] {
+    let set = |i: i64| json!({"name": format!("gpu-{i}"), "counters": {"share": {"value": "1000"}}});
+    let part = |i: i64, part: i64, which: i64| {
+        json!({
+            "name": format!("gpu-{i}-{part}-{which}"), "attributes": {"part": {"int": part}},
+            "consumesCounters": [{"counterSet": format!("gpu-{i}"), "counters": {"share": {"value": part.to_string()}}}],
+        })
+    };
+    let of_one = |i| PARTS.iter().flat_map(move |size| (0..1_000 / size).map(move |which| part(i, *size, which)));
+    let counters = json!({"sharedCounters": (0..accelerators).map(set).collect::<Value>()});
+    let devices = json!({"devices": (0..accelerators).flat_map(of_one).collect::<Value>()});
+    let of_two = |mut slice: Value| {
+        slice["spec"]["pool"]["resourceSliceCount"] = json!(2);
+        slice
+    };
+    [of_two(slice(node, "counters", counters)), of_two(slice(node, "devices", devices))]
+}
+
+fn slice(node: &str, what: &str, holds: Value) -> Value {
+    let mut spec = holds;
+    spec["driver"] = json!("gpu.example.com");
+    spec["nodeName"] = json!(node);
+    spec["pool"] = json!({"name": node, "generation": 1, "resourceSliceCount": 1});
     json!({
-        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": node},
-        "spec": {
-            "driver": "gpu.example.com", "nodeName": node, "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
-            "devices": (0..accelerators).map(device).collect::<Value>(),
-        },
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": format!("{node}-{what}")}, "spec": spec,
     })
 }
 
@@ -170,7 +217,7 @@ struct Coming {
 fn sequence(pods: Pods, offer: Offer) -> Vec<Coming> {
     let mut asked = 0;
     let enough = there() * ASKED_PERCENT / 100;
-    let milli = |pod: &Asked| pod.accelerators * if offer == Offer::Shared { pod.milli } else { 1_000 };
+    let milli = |pod: &Asked| pod.accelerators * offer.milli(pod.milli);
     let is_wanted = |pod: &Asked| {
         let before = asked;
         asked += milli(pod);
@@ -191,12 +238,16 @@ fn manifests(i: usize, pod: &Asked, offer: Offer) -> impl Iterator<Item = Value>
     match offer {
         _ if pod.accelerators == 0 => {}
         Offer::Whole => requests[RESOURCE] = json!(pod.accelerators.to_string()),
-        Offer::Shared => {
+        Offer::Shared | Offer::Partitioned => {
             claims = json!([{"name": "gpu", "resourceClaimName": name}]);
-            let capacity = json!({"requests": {"share": pod.milli.to_string()}});
-            let exactly = json!({
-                "deviceClassName": "gpu", "allocationMode": "ExactCount", "count": pod.accelerators, "capacity": capacity,
-            });
+            let mut exactly = json!({"allocationMode": "ExactCount", "count": pod.accelerators});
+            let milli = offer.milli(pod.milli);
+            if offer == Offer::Shared {
+                exactly["deviceClassName"] = json!("gpu");
+                exactly["capacity"] = json!({"requests": {"share": milli.to_string()}});
+            } else {
+                exactly["deviceClassName"] = json!(format!("gpu-{milli}"));
+            }
             claim = Some(json!({
                 "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
                 "metadata": {"name": name, "namespace": "default", "uid": name, "resourceVersion": "1"},

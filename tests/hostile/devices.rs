@@ -47,16 +47,38 @@ pub(super) const CASES: &[Case] = &[
             }
         },
     ),
+    case(
+        "devices",
+        "60 slices of 128 devices with 32 texts of 64 characters each, and 20 pods that ask for 32 of them alike in each text",
+        |stage| {
+            publish_class(stage);
+            let full = |pool: usize| {
+                let text = move |device: usize, i: usize| format!("{pool:03}{device:03}{i:058}");
+                move |device| (0..32).map(|i| (format!("a{i:02}"), json!({"string": text(device, i)}))).collect()
+            };
+            let slices = format!("{API}/resourceslices");
+            for pool in 0..60 {
+                stage.make(&slices, slice(&format!("hostile-{pool}"), 1, full(pool)));
+            }
+            let alike: Value = (0..32).map(|i| json!({"matchAttribute": format!("{DRIVER}/a{i:02}")})).collect();
+            ask(stage, 20, |_| json!({"requests": [request("all", 32, &json!([]))], "constraints": alike}));
+        },
+    )
+    .holds(|stage| stage.says_soon("p0", "cannot allocate all claims")),
 ];
 
 /// A class of all devices, and devices for all nodes with these attributes.
 fn publish(stage: &Stage, attributes: impl Fn(usize) -> Value) {
+    publish_class(stage);
+    stage.make(&format!("{API}/resourceslices"), slice("hostile", 1, attributes));
+}
+
+fn publish_class(stage: &Stage) {
     let class = json!({
         "apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": HOSTILE},
         "spec": {"selectors": [{"cel": {"expression": format!("device.driver == '{DRIVER}'")}}]},
     });
     stage.make(&format!("{API}/deviceclasses"), class);
-    stage.make(&format!("{API}/resourceslices"), slice("hostile", 1, attributes));
 }
 
 fn slice(name: &str, generation: usize, attributes: impl Fn(usize) -> Value) -> Value {

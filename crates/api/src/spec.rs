@@ -172,8 +172,8 @@ pub struct SchedulerProfileSpec {
     #[serde(default)]
     pub allow_unsafe: AllowUnsafe,
 
-    /// What happens to a pod with spec fields that this version of Berth does not know. Warn: it is placed, and the
-    /// fields are named in the status. Hold: it stays pending with a reason.
+    /// What happens to a pod that has, or whose ResourceClaims or their DeviceClasses have, spec fields which this version of Berth
+    /// does not know. Warn: it is placed, and the fields are named in the status. Hold: it stays pending with a reason.
     #[serde(default)]
     pub unknown_fields: UnknownFields,
 

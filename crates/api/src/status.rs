@@ -61,7 +61,8 @@ pub struct SchedulerProfileStatus {
     #[schemars(length(max = 8))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub extenders: Vec<ExtenderStatus>,
-    /// Pod spec fields that were seen and that this version does not know.
+    /// Spec fields of pods that were seen and that this version does not know, and of ResourceClaims and DeviceClasses that pods
+    /// need, which begin with `resourceclaims: ` and `deviceclasses: `.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     #[x_kube(merge_strategy = ListMerge::Set)]

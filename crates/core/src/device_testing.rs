@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// A class of all devices, or of those that the expression selects.
 pub(crate) fn class(name: &str, selector: Option<&str>) -> DeviceClass {
     let selectors = selector.into_iter().map(|cel| Selector { cel: Some(cel.into()) }).collect();
-    let spec = Arc::new(ClassSpec { name: name.into(), selectors, config: Vec::new() });
+    let spec = Arc::new(ClassSpec { name: name.into(), selectors, ..ClassSpec::default() });
     DeviceClass { name: name.into(), extended_resource: None, created_unix_us: 0, spec }
 }
 
@@ -46,13 +46,7 @@ pub(crate) fn claim(name: &str, count: i64) -> ResourceClaim {
 }
 
 pub(crate) fn claim_of(name: &str, requests: Vec<DeviceRequest>) -> ResourceClaim {
-    let spec = ClaimSpec {
-        namespace: "default".into(),
-        name: name.into(),
-        requests,
-        constraints: Vec::new(),
-        config: Vec::new(),
-    };
+    let spec = ClaimSpec { namespace: "default".into(), name: name.into(), requests, ..ClaimSpec::default() };
     ResourceClaim {
         key: key(name),
         uid: format!("uid-{name}").into(),

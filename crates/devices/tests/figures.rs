@@ -63,7 +63,7 @@ fn claim(count: i64, constraints: Vec<DeviceConstraint>) -> ResourceClaim {
 /// Prints the best of five rounds over all nodes.
 fn measure(what: &str, slices: &Slices, nodes: &[String], claim: &ResourceClaim, fits: bool) {
     let selector = Selector { cel: Some("device.driver == \"gpu.example.com\"".into()) };
-    let class = DeviceClass { name: "gpu".into(), selectors: vec![selector], config: Vec::new() };
+    let class = DeviceClass { name: "gpu".into(), selectors: vec![selector], ..DeviceClass::default() };
     let classes: BTreeMap<Str, Arc<DeviceClass>> = [("gpu".into(), Arc::new(class))].into();
     let (allocated, labels) = (AllocatedState::default(), BTreeMap::<Str, Str>::new());
     let allocator = Allocator { slices, allocated: &allocated, classes: &classes };

@@ -133,6 +133,13 @@ impl Decoder {
         self.texts.text(text)
     }
 
+    /// The paths of an object's unknown fields, sorted.
+    fn unknown_fields(&mut self, unknown: &[String]) -> Vec<Str> {
+        let mut fields: Vec<Str> = unknown.iter().map(|field| self.text(field)).collect();
+        fields.sort();
+        fields
+    }
+
     fn texts(&mut self, list: &[Text<'_>]) -> Vec<Str> {
         list.iter().map(|text| self.text(text)).collect()
     }

@@ -44,8 +44,7 @@ pub(super) fn decode(
         shape.held_by = findings.finish();
     }
     let extended = if within { devices::extended_requests(decoder, spec, &shape.row.requests) } else { None };
-    let mut unknown_fields: Vec<Str> = slim.unknown.iter().map(|field| decoder.text(field)).collect();
-    unknown_fields.sort();
+    let unknown_fields = decoder.unknown_fields(&slim.unknown);
     Ok(Pod {
         key: PodKey { namespace, name: (&*metadata.name).into() },
         uid: (&*metadata.uid).into(),

@@ -36,8 +36,7 @@ fn make() -> ClaimWrite {
         namespace: "ns".into(),
         name: "<extended-resources>".into(),
         requests,
-        constraints: Vec::new(),
-        config: Vec::new(),
+        ..ResourceClaim::default()
     };
     let mapping = RequestMapping {
         container: "c".into(),

@@ -1,8 +1,9 @@
-//! Every field of a pod that the newest published API has, read or deliberately not.
+//! Every field of pods, ResourceClaims and DeviceClasses that the newest published API has, read or deliberately not.
 //!
 //! A test holds these lists against the published types, so a field that a new Kubernetes minor adds is either read or
-//! put here by someone who thought about it. New in 1.37: `spec.evictionResponders` alone, ignored because it names who
-//! responds to an eviction, not where the pod may be placed.
+//! put here by someone who thought about it. New in 1.37: `spec.evictionResponders` of pods, ignored because it names who
+//! responds to an eviction, not where the pod may be placed; and `derivedAttributes` of requests for devices, which says which
+//! devices are wanted and is not known: it is named, and its pods are held where a profile wants that.
 
 /// What becomes of a field.
 #[derive(Debug, Clone, Copy)]
@@ -29,6 +30,17 @@ impl Shape {
     }
 }
 
+/// The fields of an object, and those around it in an event of a watch.
+#[derive(Debug, Clone, Copy)]
+pub struct Shapes {
+    pub object: &'static Shape,
+    pub event: &'static Shape,
+}
+
+pub const PODS: Shapes = Shapes { object: &POD, event: &POD_EVENT };
+pub const RESOURCE_CLAIMS: Shapes = Shapes { object: &RESOURCE_CLAIM, event: &RESOURCE_CLAIM_EVENT };
+pub const DEVICE_CLASSES: Shapes = Shapes { object: &DEVICE_CLASS, event: &DEVICE_CLASS_EVENT };
+
 /// One published type each: the constant, the type's name, and its fields by what becomes of them.
 macro_rules! shapes {
     ($($(#[$doc:meta])* $vis:vis $shape:ident $name:literal {
@@ -49,7 +61,9 @@ macro_rules! shapes {
 }
 
 shapes! {
-    pub FRAME "WatchEvent" { into object: POD; ignored type; }
+    POD_EVENT "WatchEvent" { into object: POD; ignored type; }
+    RESOURCE_CLAIM_EVENT "WatchEvent" { into object: RESOURCE_CLAIM; ignored type; }
+    DEVICE_CLASS_EVENT "WatchEvent" { into object: DEVICE_CLASS; ignored type; }
     /// A pod; looked into below its spec only.
     pub POD "Pod" { into spec: POD_SPEC; ignored apiVersion kind metadata status; }
     POD_SPEC "PodSpec" {
@@ -127,4 +141,33 @@ shapes! {
             readOnlyRootFilesystem runAsGroup runAsNonRoot runAsUser seLinuxOptions seccompProfile
             windowsOptions;
     }
+    /// Looked into below its spec only.
+    pub RESOURCE_CLAIM "ResourceClaim" { into spec: CLAIM_SPEC; ignored apiVersion kind metadata status; }
+    CLAIM_SPEC "ResourceClaimSpec" { into devices: DEVICE_CLAIM; }
+    DEVICE_CLAIM "DeviceClaim" {
+        into requests: DEVICE_REQUEST, constraints: DEVICE_CONSTRAINT, config: CLAIM_CONFIGURATION;
+    }
+    DEVICE_REQUEST "DeviceRequest" { into exactly: EXACT_REQUEST, firstAvailable: SUB_REQUEST; read name; }
+    EXACT_REQUEST "ExactDeviceRequest" {
+        into selectors: DEVICE_SELECTOR, tolerations: DEVICE_TOLERATION, capacity: CAPACITY;
+        read deviceClassName allocationMode count adminAccess;
+    }
+    SUB_REQUEST "DeviceSubRequest" {
+        into selectors: DEVICE_SELECTOR, tolerations: DEVICE_TOLERATION, capacity: CAPACITY;
+        read name deviceClassName allocationMode count;
+    }
+    DEVICE_SELECTOR "DeviceSelector" { into cel: CEL_SELECTOR; }
+    CEL_SELECTOR "CELDeviceSelector" { read expression; }
+    DEVICE_TOLERATION "DeviceToleration" { read key operator value effect tolerationSeconds; }
+    CAPACITY "CapacityRequirements" { read requests; }
+    DEVICE_CONSTRAINT "DeviceConstraint" { read requests matchAttribute distinctAttribute; }
+    CLAIM_CONFIGURATION "DeviceClaimConfiguration" { into opaque: OPAQUE; read requests; }
+    OPAQUE "OpaqueDeviceConfiguration" { read driver parameters; }
+    /// Looked into below its spec only.
+    pub DEVICE_CLASS "DeviceClass" { into spec: CLASS_SPEC; ignored apiVersion kind metadata; }
+    CLASS_SPEC "DeviceClassSpec" {
+        into selectors: DEVICE_SELECTOR, config: CLASS_CONFIGURATION;
+        read extendedResourceName;
+    }
+    CLASS_CONFIGURATION "DeviceClassConfiguration" { into opaque: OPAQUE; }
 }

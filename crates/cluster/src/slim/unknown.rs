@@ -137,7 +137,7 @@ mod tests {
         ];
         assert_eq!(unknown_fields(JSON.as_bytes(), &known::POD), all);
         let frame = format!(r#"{{"type":"ADDED","object":{JSON}}}"#);
-        assert_eq!(unknown_fields(frame.as_bytes(), &known::FRAME), all);
+        assert_eq!(unknown_fields(frame.as_bytes(), known::PODS.event), all);
     }
 
     #[test]

@@ -3,7 +3,6 @@
 use super::ObjectKey;
 use crate::decode::DecodeError;
 use crate::proto::{self, Encoded, Type};
-use crate::slim::known::{self, Shape};
 use crate::slim::{FieldError, Parts, Slim, Text};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -64,8 +63,13 @@ pub(super) struct ErrorStatus {
     pub(super) message: String,
 }
 
-/// Where an object is, for whoever looks at it once more: its bytes, and the fields that they are known to have.
-pub(super) type Seen<'a> = (Encoded<'a>, &'static Shape);
+/// Where an object is, for whoever looks at it once more.
+#[derive(Clone, Copy)]
+pub(super) struct Seen<'a> {
+    pub(super) text: Encoded<'a>,
+    /// Whether the text is an event with the object in it.
+    pub(super) is_event: bool,
+}
 
 /// Reads one event of a watch; `note` may look at it once more before the object is decoded.
 pub(super) fn read<'a, S, T, O>(
@@ -102,7 +106,7 @@ where
     S: Deserialize<'a> + Default,
     T: Deserialize<'a> + Default,
 {
-    let seen = (Encoded::Json(line), &known::FRAME);
+    let seen = Seen { text: Encoded::Json(line), is_event: true };
     // Nearly every line is an object that reads in one go; all others are looked at a second time.
     match serde_json::from_slice::<Envelope<'a, Parts<'a, S, T>>>(line) {
         Ok(envelope) if is_object(&envelope.kind) => Ok((envelope.kind, Slim::from(envelope.object), seen)),
@@ -128,7 +132,7 @@ where
     if !is_object(change) {
         return Err(control(change, object, kind));
     }
-    Ok((change.into(), Slim::read_encoded(object, kind, room), (object, &known::POD)))
+    Ok((change.into(), Slim::read_encoded(object, kind, room), Seen { text: object, is_event: false }))
 }
 
 fn is_object(kind: &str) -> bool {

@@ -5,6 +5,7 @@ use super::frame::{self, Frame, ReadObject, Seen};
 use super::{Absence, ObjectKey, RawObserver, RawObservers};
 use crate::decode::{DecodeError, Decoder, SlimNamespace};
 use crate::proto::{Encoded, Type, Value};
+use crate::slim::known::Shapes;
 use crate::slim::{
     SlimBudget, SlimClaim, SlimCsiDriver, SlimCsiNode, SlimCsiStorageCapacity, SlimDeviceClass, SlimNode, SlimPod,
     SlimReplicaSet, SlimReplicationController, SlimResourceClaim, SlimResourceSlice, SlimService, SlimStatefulSet,
@@ -33,6 +34,8 @@ pub trait Watched: Send + 'static {
     const FIELDS: Option<&'static str> = None;
     /// Whether a cluster may do without it: where it is not served, or forbidden to us, there are none of it.
     const OPTIONAL: bool = false;
+    /// The fields that its objects are known to have, where others are looked for. Of pods they are looked for in some only.
+    const SHAPES: Option<Shapes> = None;
 
     /// Whether the ledger keeps the object that has this key, as it must once the object was applied; not asked of kinds of which the
     /// ledger has no table by key.
@@ -122,12 +125,17 @@ fn read<W: Watched>(decoder: &mut Decoder, object: Encoded<'_>) -> Result<Object
     W::item(decoder, object).object.map(Into::into)
 }
 
-fn note_unknown(slim: &mut SlimPod<'_>, (pod, shape): Seen<'_>) {
+fn note_unknown(slim: &mut SlimPod<'_>, seen: Seen<'_>) {
     if slim.is_pending() {
-        slim.unknown = match pod {
-            Encoded::Json(json) => unknown::unknown_fields(json, shape),
-            Encoded::Protobuf(bytes) => unknown::unknown_fields_in(Value::object(bytes, Pods::message()), shape),
-        };
+        slim.unknown = unknown_in(seen, &known::PODS, Pods::message());
+    }
+}
+
+fn unknown_in(seen: Seen<'_>, shapes: &Shapes, message: Type) -> Vec<String> {
+    let shape = if seen.is_event { shapes.event } else { shapes.object };
+    match seen.text {
+        Encoded::Json(json) => unknown::unknown_fields(json, shape),
+        Encoded::Protobuf(bytes) => unknown::unknown_fields_in(Value::object(bytes, message), shape),
     }
 }
 
@@ -225,12 +233,20 @@ macro_rules! kinds {
 
                 $(fn item(decoder: &mut Decoder, item: Encoded<'_>) -> ReadObject<Self::Object> {
                     let room = OnceCell::new();
-                    frame::read_object(&$slim::read_encoded(item, Self::message(), &room), |slim| decoder.$decode(slim))
+                    let mut slim = $slim::read_encoded(item, Self::message(), &room);
+                    if let Some(shapes) = &Self::SHAPES {
+                        slim.unknown = unknown_in(Seen { text: item, is_event: false }, shapes, Self::message());
+                    }
+                    frame::read_object(&slim, |slim| decoder.$decode(slim))
                 }
 
                 fn frame(decoder: &mut Decoder, event: Encoded<'_>) -> Frame<Self::Object> {
                     let room = OnceCell::new();
-                    let note = |_: &mut $slim<'_>, _: Seen<'_>| ();
+                    let note = |slim: &mut $slim<'_>, seen: Seen<'_>| {
+                        if let Some(shapes) = &Self::SHAPES {
+                            slim.unknown = unknown_in(seen, shapes, Self::message());
+                        }
+                    };
                     frame::read((event, Self::message()), &room, note, |slim| decoder.$decode(slim))
                 })?
             }
@@ -289,7 +305,7 @@ kinds! {
         fn item(decoder: &mut Decoder, item: Encoded<'_>) -> ReadObject<Pod> {
             let room = OnceCell::new();
             let mut slim = SlimPod::read_encoded(item, Self::message(), &room);
-            note_unknown(&mut slim, (item, &known::POD));
+            note_unknown(&mut slim, Seen { text: item, is_event: false });
             frame::read_object(&slim, |slim| decoder.pod(slim))
         }
 
@@ -340,11 +356,13 @@ kinds! {
     DeviceClasses: "resource.k8s.io" "v1" "DeviceClass" "deviceclasses" by name (SlimDeviceClass => device_class)
         -> DeviceClass, apply_device_class, delete_device_class, {
         const OPTIONAL: bool = true;
+        const SHAPES: Option<Shapes> = Some(known::DEVICE_CLASSES);
     };
     ResourceClaims: "resource.k8s.io" "v1" "ResourceClaim" "resourceclaims" by claim
         (SlimResourceClaim => resource_claim)
         -> ResourceClaim, apply_resource_claim, delete_resource_claim, {
         const OPTIONAL: bool = true;
+        const SHAPES: Option<Shapes> = Some(known::RESOURCE_CLAIMS);
 
         fn note_absence(absence: Option<Absence>, ledger: &mut Ledger) {
             ledger.read_claims(absence.map(Absence::as_str));

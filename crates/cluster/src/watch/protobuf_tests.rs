@@ -1,8 +1,10 @@
-use super::kinds::{Nodes, Pods};
+use super::frame::Frame;
+use super::kinds::{DeviceClasses, Nodes, Pods, ResourceClaims, Watched};
 use super::tests::{Answer, Bench, quick, start};
 use super::*;
-use crate::proto::Type;
+use crate::decode::Decoder;
 use crate::proto::testing::{body, event, list, message, put_bytes};
+use crate::proto::{Encoded, Type};
 use serde_json::{Value, json};
 
 const BOTH: &str = "application/vnd.kubernetes.protobuf, application/json";
@@ -100,6 +102,38 @@ async fn what_protobuf_does_not_name_is_read_in_json() {
     let mut bench = start::<Pods>(quick(), answers).await;
     assert_eq!(bench.next(5).await, ["begin", "item z", "begin", "item a", "synced"]);
     assert_eq!(accepted(&bench)[..2], [BOTH, "application/json"]);
+}
+
+/// Of claims and classes as well, in either encoding: a field that is newer may say which devices are wanted.
+#[test]
+fn unknown_fields_of_claims_and_classes_are_found() {
+    let newer = json!({"deviceClassName": "gpu", "derivedAttributes": [{"name": "x"}]});
+    let claim = json!({
+        "metadata": {"namespace": "ns", "name": "c", "uid": "u"},
+        "spec": {"devices": {"requests": [{"name": "r", "exactly": newer}, {"name": "s", "firstAvailable": [newer]}]}},
+    });
+    let class = json!({"metadata": {"name": "gpu"}, "spec": {"selectors": [{"cel": {"expression": "true"}}]}});
+    let in_protobuf = message(&claim, kind("ResourceClaim"));
+    let text = claim.to_string();
+    let event = json!({"type": "ADDED", "object": claim}).to_string();
+    let decoder = &mut Decoder::plain();
+    let items = [Encoded::Json(text.as_bytes()), Encoded::Protobuf(&in_protobuf)];
+    let mut claims: Vec<_> = items.map(|item| ResourceClaims::item(decoder, item).object.unwrap()).into();
+    let Frame::Present(read) = ResourceClaims::frame(decoder, Encoded::Json(event.as_bytes())) else {
+        panic!("{event}")
+    };
+    claims.push(read.object.unwrap());
+    for claim in claims {
+        let fields =
+            ["exactly", "firstAvailable"].map(|of| format!("spec.devices.requests.{of}.derivedAttributes").into());
+        assert_eq!(claim.spec.unknown_fields, fields);
+    }
+    let mut newer = class.clone();
+    newer["spec"]["news"] = json!(1);
+    for (class, fields) in [(class, &[][..]), (newer, &["spec.news".into()])] {
+        let class = DeviceClasses::item(decoder, Encoded::Json(class.to_string().as_bytes())).object.unwrap();
+        assert_eq!(class.spec.unknown_fields, fields);
+    }
 }
 
 /// Of what nobody has to place no field is looked for.

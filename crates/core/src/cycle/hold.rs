@@ -11,6 +11,8 @@ pub(crate) enum Hold {
     /// It needs ResourceClaims, which cannot be read for this reason.
     UnreadClaims(Str),
     UnknownFields,
+    /// Of claims for devices, or of their classes: which.
+    UnknownClaimFields(String),
     /// The worker panicked twice while it tried the pod.
     Quarantined,
 }
@@ -38,6 +40,11 @@ impl Hold {
                 pod.unknown_fields.join(", "),
                 profile.name
             ),
+            Self::UnknownClaimFields(fields) => format!(
+                "what the pod claims has fields that this version of Berth does not know: {fields}; SchedulerProfile {} holds such pods \
+                 (spec.unknownFields: Hold)",
+                profile.name
+            ),
         }
     }
 }
@@ -58,7 +65,7 @@ impl<'a> Holds<'a> {
         Self { profile, ledger }
     }
 
-    /// O(1).
+    /// O(1); where unknown fields hold pods, O(the requests of the pod's claims).
     pub(crate) fn of(&self, pod: &Pod) -> Option<Hold> {
         if !admits(self.profile, self.ledger, pod) {
             return Some(Hold::Namespace);
@@ -70,8 +77,18 @@ impl<'a> Holds<'a> {
         if let Some(why) = unread.filter(|_| dynamic_resources::concerns(self.profile, self.ledger, pod)) {
             return Some(Hold::UnreadClaims(why.clone()));
         }
-        let unknown = self.profile.unknown_fields == UnknownFields::Hold && !pod.unknown_fields.is_empty();
-        unknown.then_some(Hold::UnknownFields)
+        if self.profile.unknown_fields == UnknownFields::Warn {
+            return None;
+        }
+        if !pod.unknown_fields.is_empty() {
+            return Some(Hold::UnknownFields);
+        }
+        let of_claims = dynamic_resources::unknown_fields(self.profile, self.ledger, pod);
+        let text = |one: &dynamic_resources::UnknownFields<'_>| {
+            format!("{} of {} {}", one.fields.join(", "), one.plural, one.object)
+        };
+        let of_claims: Vec<String> = of_claims.iter().map(text).collect();
+        (!of_claims.is_empty()).then(|| Hold::UnknownClaimFields(of_claims.join("; ")))
     }
 }
 

@@ -7,7 +7,7 @@ use crate::ledger::{Change, DeviceChange, Kinds, Ledger, LedgerAccess, NodeAspec
 use crate::limits::{CHANGES_PER_HOLD, PARKED_PODS_PER_HOLD, UNKNOWN_FIELDS_NAMED};
 use crate::model::{ClaimKey, Plugin, Pod, QueueEvent, Str, Time};
 use crate::plugins::hints::{Helped, Hints, Judge, Reach};
-use crate::plugins::{HELPED_BY_PLACED, PluginSet, claim_matters_to};
+use crate::plugins::{HELPED_BY_PLACED, PluginSet, claim_matters_to, dynamic_resources};
 use crate::profile::{CompiledProfile, Mode, NamespaceAccess};
 use crate::queue::{Entry, Group, GroupKey, Parked, Queue, Wake};
 use rustc_hash::FxHashSet;
@@ -257,6 +257,7 @@ impl Worker {
             ledger.read(|ledger| {
                 let step = &mut Step { now, ledger, effects: step.effects };
                 for pod in part {
+                    self.note_unknown_fields(ledger, pod);
                     if self.queue.parked(&pod.uid) != self.parked(ledger, pod) {
                         let parked = self.report_parked(step, pod);
                         self.queue.update(pod.clone(), now, parked, false);
@@ -363,11 +364,7 @@ impl Worker {
             self.queue.remove(&pod.uid);
             return;
         }
-        for field in &pod.unknown_fields {
-            if self.unknown_fields.len() < UNKNOWN_FIELDS_NAMED {
-                self.unknown_fields.insert(field.clone());
-            }
-        }
+        self.note_unknown_fields(step.ledger, pod);
         let parked = self.report_parked(step, pod);
         if !self.queue.add_if_new(pod, step.now, parked)
             && let Some(known) = self.queue.get(&pod.uid)
@@ -376,6 +373,18 @@ impl Worker {
                 || known.resource_claims != pod.resource_claims
                 || known.extended != pod.extended;
             self.queue.update(pod.clone(), step.now, parked, changed);
+        }
+    }
+
+    /// Names the fields of the pod, and of what it claims, that this version does not know.
+    fn note_unknown_fields(&mut self, ledger: &Ledger, pod: &Pod) {
+        let of_claims = dynamic_resources::unknown_fields(self.profile(), ledger, pod);
+        let named =
+            of_claims.iter().flat_map(|one| one.fields.iter().map(|field| format!("{}: {field}", one.plural).into()));
+        for field in pod.unknown_fields.iter().cloned().chain(named) {
+            if self.unknown_fields.len() < UNKNOWN_FIELDS_NAMED {
+                self.unknown_fields.insert(field);
+            }
         }
     }
 

@@ -1,10 +1,12 @@
 use super::Worker;
+use crate::device_testing::{allocated, claim_of, request, wanting};
 use crate::io::{BindRequest, Effect, Refusal, RefusalReason};
 use crate::ledger::Ledger;
 use crate::limits;
-use crate::model::{DeviceClass, ExtendedRequests, Feature, Labels, Namespace, Pod, Time};
-use crate::profile::{CompiledProfile, NamespaceAccess};
+use crate::model::{DeviceClass, ExtendedRequests, Feature, Labels, Namespace, Pod, ResourceClaim, Str, Time};
+use crate::profile::{CompiledProfile, NamespaceAccess, UnknownFields};
 use crate::testing::{node, pod, shape, shape_of};
+use berth_devices::model::{DeviceClass as ClassSpec, ResourceClaim as ClaimSpec};
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -116,6 +118,53 @@ fn where_claims_cannot_be_read_a_pod_that_needs_some_is_held() {
     assert!(refusals[0].1.starts_with("the pod needs resource claims, and ResourceClaims"), "{refusals:?}");
     bench.change(|ledger| ledger.read_claims(None));
     assert_eq!(bench.held(), 0);
+}
+
+/// Fields that are newer than this version may say which devices are wanted.
+#[test]
+fn unknown_fields_of_claims_and_classes_are_named_and_hold_where_that_is_wanted() {
+    let news = |name: &str, of: &ClassSpec| ClassSpec { unknown_fields: vec![name.into()], ..of.clone() };
+    let class_with = |fields: Option<&str>| {
+        let spec = ClassSpec { name: "gpu".into(), ..ClassSpec::default() };
+        DeviceClass { spec: Arc::new(fields.map_or(spec.clone(), |name| news(name, &spec))), ..class("gpu", None) }
+    };
+    let claim_with = |version: &str, fields: &[&str]| {
+        let claim = claim_of("c", vec![request("r", "gpu", 1)]);
+        let unknown_fields = fields.iter().map(|name| Str::from(*name)).collect();
+        let spec = Arc::new(ClaimSpec { unknown_fields, ..ClaimSpec::clone(&claim.spec) });
+        ResourceClaim { spec, resource_version: version.into(), ..claim }
+    };
+    let news = "spec.devices.requests.exactly.derivedAttributes";
+    let named = ["deviceclasses: spec.news".into(), format!("resourceclaims: {news}").into()];
+    for unknown_fields in [UnknownFields::Warn, UnknownFields::Hold] {
+        let is_held = usize::from(unknown_fields == UnknownFields::Hold);
+        let mut bench = Bench::new(CompiledProfile { unknown_fields, ..CompiledProfile::default_preset("test") });
+        bench.change(|ledger| {
+            ledger.apply_node(&node("a", 1000, 1 << 30, 10));
+            ledger.apply_device_class(class_with(None));
+            ledger.apply_pod(wanting("p", &["c"]));
+        });
+        assert_eq!(bench.held(), 0, "it waits for its claim");
+        let (_, refusals) = bench.change(|ledger| ledger.apply_resource_claim(claim_with("1", &[news])));
+        assert_eq!(bench.held(), is_held);
+        if is_held == 1 {
+            let text = format!(
+                "what the pod claims has fields that this version of Berth does not know: {news} of resourceclaims default/c;"
+            );
+            assert!(refusals[0].1.starts_with(&text), "{refusals:?}");
+        }
+        bench.change(|ledger| ledger.apply_device_class(class_with(Some("spec.news"))));
+        assert_eq!(bench.worker.snapshot(&bench.ledger).unknown_fields, named);
+        // A claim is made anew, and the class is as it was.
+        bench.change(|ledger| ledger.delete_resource_claim("default/c"));
+        bench.change(|ledger| ledger.apply_resource_claim(claim_with("2", &[])));
+        assert_eq!(bench.held(), is_held, "the class");
+        bench.change(|ledger| ledger.apply_device_class(class_with(None)));
+        assert_eq!(bench.held(), 0);
+        // An allocated one is as it is.
+        bench.change(|ledger| ledger.apply_resource_claim(allocated(claim_with("3", &[news]), "a", "0", &[])));
+        assert_eq!(bench.held(), 0);
+    }
 }
 
 #[test]

@@ -11,6 +11,8 @@ pub struct ResourceClaim {
     pub requests: Vec<DeviceRequest>,
     pub constraints: Vec<DeviceConstraint>,
     pub config: Vec<ClaimConfiguration>,
+    /// Paths of fields that were not understood, sorted. The allocator does not look at them.
+    pub unknown_fields: Vec<Str>,
 }
 
 /// As messages name it.

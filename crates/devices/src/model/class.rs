@@ -10,6 +10,8 @@ pub struct DeviceClass {
     pub selectors: Vec<Selector>,
     /// What drivers are told about devices of this class, each entry without its name as JSON.
     pub config: Vec<Str>,
+    /// As of a claim.
+    pub unknown_fields: Vec<Str>,
 }
 
 /// Where the classes are looked up.

@@ -94,6 +94,7 @@ fn class(value: &Value) -> DeviceClass {
         name: text(&value["metadata"]["name"]),
         selectors: list(&spec["selectors"], selector),
         config: list(&spec["config"], configuration),
+        unknown_fields: Vec::new(),
     }
 }
 
@@ -222,6 +223,7 @@ fn claim(value: &Value) -> ResourceClaim {
             requests: list(&entry["requests"], text),
             configuration: configuration(entry),
         }),
+        unknown_fields: Vec::new(),
     }
 }
 

@@ -21,10 +21,11 @@ impl Decoder {
             let key = ClaimKey { namespace: self.namespace_of(metadata), name: (&*metadata.name).into() };
             let allocation = status.allocation.as_ref().map(|allocation| self.allocation(allocation)).transpose()?;
             let unread = ClaimSpec { namespace: key.namespace.clone(), name: key.name.clone(), ..ClaimSpec::default() };
-            let spec = match self.claim_spec(&parts.spec, &unread) {
+            let mut spec = match self.claim_spec(&parts.spec, &unread) {
                 Err(_) if allocation.is_some() => unread,
                 spec => spec?,
             };
+            spec.unknown_fields = self.unknown_fields(&slim.unknown);
             let mut reserved_for: Vec<Str> = status.reserved_for.iter().map(|user| (&*user.uid).into()).collect();
             reserved_for.sort();
             Ok(ResourceClaim {
@@ -53,6 +54,7 @@ impl Decoder {
             config: each(&devices.config, "spec.devices.config", |entry| {
                 Ok(ClaimConfiguration { requests: self.texts(&entry.requests), configuration: configuration(entry)? })
             })?,
+            unknown_fields: Vec::new(),
         })
     }
 

@@ -14,6 +14,7 @@ impl Decoder {
                 name: name.clone(),
                 selectors: self.device_selectors(&spec.selectors),
                 config: each(&spec.config, "spec.config", configuration)?,
+                unknown_fields: self.unknown_fields(&slim.unknown),
             };
             // Where it does not parse, the class counts as older than all others.
             let created_unix_us = slim.metadata.creation_timestamp.unix_us().unwrap_or(0);

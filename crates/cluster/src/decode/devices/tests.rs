@@ -182,6 +182,7 @@ fn a_claim_that_is_not_allocated() {
             constraint(&[], Attributes::Unknown),
         ],
         config: vec![ClaimConfiguration { requests: vec!["one".into()], configuration }],
+        unknown_fields: Vec::new(),
     };
     assert_eq!(*read.spec, spec);
 }

@@ -142,7 +142,7 @@ fn claim_for<'a>(
     }
     requests.sort_by(|a, b| a.name.cmp(&b.name));
     let (namespace, name) = (namespace.clone(), NOT_MADE_YET.into());
-    let spec = ClaimSpec { namespace, name, requests, constraints: Vec::new(), config: Vec::new() };
+    let spec = ClaimSpec { namespace, name, requests, ..ClaimSpec::default() };
     ExtendedClaim { spec, mappings }
 }
 

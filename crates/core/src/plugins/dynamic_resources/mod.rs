@@ -24,12 +24,14 @@ mod readiness;
 mod resolve;
 mod selectors;
 mod survey;
+mod unknown;
 
 pub(crate) use drivers::classes_waited_for;
 pub(crate) use extended::request_of;
 pub(crate) use readiness::{AwaitedDevice, Readiness, awaited_devices, readiness};
 pub(crate) use resolve::waits_for;
 pub use survey::{ClaimSurvey, SurveyedAsk};
+pub(crate) use unknown::{UnknownFields, unknown_fields};
 
 use super::context::{Cause, Plugin, PluginContext, PreFilterRefusal, Stop, Verdict, Work, filter_failed};
 use crate::io::IdleClaim;

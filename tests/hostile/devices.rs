@@ -64,7 +64,7 @@ pub(super) const CASES: &[Case] = &[
             ask(stage, 20, |_| json!({"requests": [request("all", 32, &json!([]))], "constraints": alike}));
         },
     )
-    .holds(|stage| stage.says_soon("p0", "cannot allocate all claims")),
+    .holds(|stage| stage.says_soon("p0", "timed out trying to allocate devices")),
 ];
 
 /// A class of all devices, and devices for all nodes with these attributes.

@@ -12,7 +12,7 @@ const HERE: &str = "gates";
 const API: &str = "/apis/resource.k8s.io/v1";
 const RESOURCE: &str = "gates.lab.berth.dev/gpu";
 
-/// Those for devices that are on by default and may be turned off.
+/// Some that are on by default and may be turned off, with a field of each below.
 const OFF: [&str; 5] = [
     "DRAConsumableCapacity",
     "DRADeviceBindingConditions",
@@ -34,12 +34,10 @@ fn what_a_gate_that_is_off_drops_is_not_used() {
     wait_reason(&plane, HERE, "Ready", "Serving");
     publish(&plane);
 
-    // One device has a taint and one can be shared, by their driver: here both are plain.
-    let mut devices: Vec<String> = ["a", "b"].map(|name| device_of(&plane, name)).into();
-    devices.sort();
-    assert_eq!(devices, ["shared", "tainted"]);
-    ask(&plane, "c");
-    let refused = wait_refused(&plane, HERE, "c", "Unschedulable");
+    // By their driver one device takes more of a counter than there is, one can be shared, and one has a taint: here all are plain.
+    assert_eq!(["a", "b", "c"].map(|name| device_of(&plane, name)), ["part", "shared", "tainted"]);
+    ask(&plane, "d");
+    let refused = wait_refused(&plane, HERE, "d", "Unschedulable");
     assert_eq!(of_filters(&refused), "0/1 nodes are available: 1 cannot allocate all claims.");
 
     // The class stands for no extended resource.
@@ -59,7 +57,9 @@ fn publish(plane: &ControlPlane) {
     });
     plane.api.post(&format!("{API}/deviceclasses"), &class).unwrap();
     let taint = json!({"key": "broken", "effect": "NoSchedule"});
+    let consumed = json!([{"counterSet": "set", "counters": {"memory": {"value": "80Gi"}}}]);
     let devices = json!([
+        {"name": "part", "consumesCounters": consumed},
         {"name": "shared", "allowMultipleAllocations": true, "capacity": {"memory": {"value": "80Gi"}}},
         {"name": "tainted", "taints": [taint], "bindingConditions": ["ready"], "bindingFailureConditions": ["broken"]},
     ]);
@@ -71,7 +71,9 @@ fn publish(plane: &ControlPlane) {
         },
     });
     let kept = plane.api.post(&format!("{API}/resourceslices"), &slice).unwrap();
-    assert!(kept["spec"]["devices"][1]["taints"].is_null(), "the gates are off: {kept:#}");
+    let all = kept["spec"]["devices"].to_string();
+    let dropped = ["consumesCounters", "allowMultipleAllocations", "taints", "bindingConditions"];
+    assert!(dropped.iter().all(|field| !all.contains(field)), "the gates are off: {all}");
 }
 
 fn claim_path(name: &str) -> String {

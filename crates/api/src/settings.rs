@@ -32,7 +32,7 @@ pub enum AllowUnsafe {
     Acknowledged,
 }
 
-/// What happens to a pod with spec fields that this version does not know.
+/// What happens to a pod that has, or whose claims for devices or their classes have, spec fields which this version does not know.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum UnknownFields {
     /// The pod is placed; the fields are counted and named in the profile's status.

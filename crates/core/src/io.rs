@@ -276,7 +276,7 @@ pub struct IdleClaim {
 }
 
 impl IdleClaim {
-    /// What upstream's PostFilter says of the pod once such a claim is given back (`dynamicresources.go`).
+    /// What PostFilter says of the pod when it has asked for this (`dynamicresources.go`): upstream once it is done.
     pub fn given_back(&self) -> &'static str {
         if self.is_extended { "deletion of ResourceClaim completed" } else { "deallocation of ResourceClaim completed" }
     }

@@ -205,7 +205,7 @@ pub const SLOW_ATTEMPT: Duration = Duration::from_millis(100);
 /// The best nodes that the log names for each decision, where it is asked for: more are not read.
 pub const BEST_NODES_NOTED: usize = 3;
 
-/// Unknown pod fields listed in a profile's status; a longer list would tell no more.
+/// Unknown fields listed in a profile's status; a longer list would tell no more.
 pub const UNKNOWN_FIELDS_NAMED: usize = 32;
 
 /// Bytes of layouts of nodes by topology key and node policies that one worker keeps: 4 bytes a node each, and as many for each

@@ -22,10 +22,10 @@ pub struct Allocator<'a> {
 impl Allocator<'_> {
     /// The devices that the claims, all of them unallocated, get on the node. Each claim must be there once.
     ///
-    /// `steps` is how long the search may last and becomes what is left of it, or by how much the last step was longer than what was left, below zero; where they are used up before its end, it ends in
-    /// [`Outcome::OutOfSteps`]. A step is a decision or a look at one device, about 20 ns; asking one selector counts as 16, and what it
-    /// evaluates; what is evaluated last may take more than is left. Without a limit the search takes exponentially long where many
-    /// devices almost fit (#131730).
+    /// `steps` is how long the search may last. It becomes what is left, below zero where the last evaluation took more than that. A search
+    /// whose steps are used up before its end ends in [`Outcome::OutOfSteps`]. A step is a decision or a look at one device, about 20 ns;
+    /// asking one selector counts as 16, and what it evaluates. Without a limit the search takes exponentially long where many devices
+    /// almost fit (#131730).
     pub fn allocate(
         &self,
         node: Node<'_>,

@@ -10,8 +10,8 @@
 //!  raw       JSON that objects carry for others
 //!  text      borrowed strings, ordered maps, quantities that may be bad, the few annotations and finalizers that are read
 //!  time      times, of both encodings
-//!  known     every published pod field, read or deliberately not
-//!  unknown   the fields of a pending pod that are in no such list
+//!  known     every published field of pods, claims and classes for devices, read or deliberately not
+//!  unknown   the fields of a pod or claim that waits, and of a class, that are in no such list
 //!  path      where in an object an error is
 //! ```
 
@@ -98,7 +98,7 @@ pub struct Slim<'a, S, T> {
     /// Only the names if the object is bad, and nothing if it is no object at all.
     pub metadata: SlimMeta<'a>,
     pub parts: Result<Parts<'a, S, T>, FieldError>,
-    /// Paths of fields that this version does not know, in the order met; noted for pending pods only. One that came without its name has
+    /// Paths of fields that this version does not know, in the order met; noted for pods and claims that wait, and for classes. One that came without its name has
     /// its number, `spec.#99`.
     pub unknown: Vec<String>,
 }
@@ -163,6 +163,13 @@ fn names(bytes: &[u8]) -> SlimMeta<'_> {
         uid: text("uid"),
         resource_version: text("resourceVersion"),
         ..SlimMeta::default()
+    }
+}
+
+impl SlimResourceClaim<'_> {
+    /// Whether it is to be allocated: only such a claim is looked at for unknown fields.
+    pub fn is_open(&self) -> bool {
+        self.parts.as_ref().is_ok_and(|parts| parts.status.allocation.is_none())
     }
 }
 

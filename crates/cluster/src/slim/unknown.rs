@@ -1,11 +1,11 @@
-//! The fields of a pod that are not in the lists of known fields.
+//! The fields of an object that are not in the lists of known fields.
 
 use super::known::{Shape, Use};
 use crate::proto::Name;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 
-/// Paths that one pod reports at most: enough to act on, and a bound on what a hostile object costs.
+/// Paths that one object reports at most: enough to act on, and a bound on what a hostile object costs.
 const MOST: usize = 16;
 /// Bytes of a field's name that are kept.
 const LONGEST: usize = 128;

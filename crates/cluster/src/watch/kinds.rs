@@ -34,9 +34,6 @@ pub trait Watched: Send + 'static {
     const FIELDS: Option<&'static str> = None;
     /// Whether a cluster may do without it: where it is not served, or forbidden to us, there are none of it.
     const OPTIONAL: bool = false;
-    /// The fields that its objects are known to have, where others are looked for. Of pods they are looked for in some only.
-    const SHAPES: Option<Shapes> = None;
-
     /// Whether the ledger keeps the object that has this key, as it must once the object was applied; not asked of kinds of which the
     /// ledger has no table by key.
     fn is_kept(_key: &ObjectKey, _ledger: &Ledger) -> bool {
@@ -125,10 +122,28 @@ fn read<W: Watched>(decoder: &mut Decoder, object: Encoded<'_>) -> Result<Object
     W::item(decoder, object).object.map(Into::into)
 }
 
-fn note_unknown(slim: &mut SlimPod<'_>, seen: Seen<'_>) {
-    if slim.is_pending() {
-        slim.unknown = unknown_in(seen, &known::PODS, Pods::message());
-    }
+/// `item` and `frame` of a kind whose objects are looked through for unknown fields where `$waits` says so.
+macro_rules! looked_through {
+    ($slim:ident => $decode:ident, $shapes:ident, $waits:expr) => {
+        fn item(decoder: &mut Decoder, item: Encoded<'_>) -> ReadObject<Self::Object> {
+            let room = OnceCell::new();
+            let mut slim = $slim::read_encoded(item, Self::message(), &room);
+            if $waits(&slim) {
+                slim.unknown = unknown_in(Seen { text: item, is_event: false }, &known::$shapes, Self::message());
+            }
+            frame::read_object(&slim, |slim| decoder.$decode(slim))
+        }
+
+        fn frame(decoder: &mut Decoder, event: Encoded<'_>) -> Frame<Self::Object> {
+            let room = OnceCell::new();
+            let note = |slim: &mut $slim<'_>, seen: Seen<'_>| {
+                if $waits(slim) {
+                    slim.unknown = unknown_in(seen, &known::$shapes, Self::message());
+                }
+            };
+            frame::read((event, Self::message()), &room, note, |slim| decoder.$decode(slim))
+        }
+    };
 }
 
 fn unknown_in(seen: Seen<'_>, shapes: &Shapes, message: Type) -> Vec<String> {
@@ -233,20 +248,12 @@ macro_rules! kinds {
 
                 $(fn item(decoder: &mut Decoder, item: Encoded<'_>) -> ReadObject<Self::Object> {
                     let room = OnceCell::new();
-                    let mut slim = $slim::read_encoded(item, Self::message(), &room);
-                    if let Some(shapes) = &Self::SHAPES {
-                        slim.unknown = unknown_in(Seen { text: item, is_event: false }, shapes, Self::message());
-                    }
-                    frame::read_object(&slim, |slim| decoder.$decode(slim))
+                    frame::read_object(&$slim::read_encoded(item, Self::message(), &room), |slim| decoder.$decode(slim))
                 }
 
                 fn frame(decoder: &mut Decoder, event: Encoded<'_>) -> Frame<Self::Object> {
                     let room = OnceCell::new();
-                    let note = |slim: &mut $slim<'_>, seen: Seen<'_>| {
-                        if let Some(shapes) = &Self::SHAPES {
-                            slim.unknown = unknown_in(seen, shapes, Self::message());
-                        }
-                    };
+                    let note = |_: &mut $slim<'_>, _: Seen<'_>| ();
                     frame::read((event, Self::message()), &room, note, |slim| decoder.$decode(slim))
                 })?
             }
@@ -302,17 +309,7 @@ kinds! {
             observers.pods.clone()
         }
 
-        fn item(decoder: &mut Decoder, item: Encoded<'_>) -> ReadObject<Pod> {
-            let room = OnceCell::new();
-            let mut slim = SlimPod::read_encoded(item, Self::message(), &room);
-            note_unknown(&mut slim, Seen { text: item, is_event: false });
-            frame::read_object(&slim, |slim| decoder.pod(slim))
-        }
-
-        fn frame(decoder: &mut Decoder, event: Encoded<'_>) -> Frame<Pod> {
-            let room = OnceCell::new();
-            frame::read((event, Self::message()), &room, note_unknown, |slim| decoder.pod(slim))
-        }
+        looked_through! { SlimPod => pod, PODS, SlimPod::is_pending }
     };
     Nodes: "" "v1" "Node" "nodes" by name (SlimNode => node) -> Node, apply_node (&), delete_node, {
         fn is_kept(key: &ObjectKey, ledger: &Ledger) -> bool {
@@ -353,16 +350,15 @@ kinds! {
         -> VolumeAttachment, apply_volume_attachment, delete_volume_attachment;
     PodDisruptionBudgets: "policy" "v1" "PodDisruptionBudget" "poddisruptionbudgets" by key (SlimBudget => budget)
         -> PodDisruptionBudget, apply_budget, delete_budget;
-    DeviceClasses: "resource.k8s.io" "v1" "DeviceClass" "deviceclasses" by name (SlimDeviceClass => device_class)
+    DeviceClasses: "resource.k8s.io" "v1" "DeviceClass" "deviceclasses" by name
         -> DeviceClass, apply_device_class, delete_device_class, {
         const OPTIONAL: bool = true;
-        const SHAPES: Option<Shapes> = Some(known::DEVICE_CLASSES);
+
+        looked_through! { SlimDeviceClass => device_class, DEVICE_CLASSES, |_: &SlimDeviceClass<'_>| true }
     };
     ResourceClaims: "resource.k8s.io" "v1" "ResourceClaim" "resourceclaims" by claim
-        (SlimResourceClaim => resource_claim)
         -> ResourceClaim, apply_resource_claim, delete_resource_claim, {
         const OPTIONAL: bool = true;
-        const SHAPES: Option<Shapes> = Some(known::RESOURCE_CLAIMS);
 
         fn note_absence(absence: Option<Absence>, ledger: &mut Ledger) {
             ledger.read_claims(absence.map(Absence::as_str));
@@ -375,6 +371,8 @@ kinds! {
         fn end_read(ledger: &mut Ledger) {
             ledger.end_read_of_claims();
         }
+
+        looked_through! { SlimResourceClaim => resource_claim, RESOURCE_CLAIMS, SlimResourceClaim::is_open }
     };
     ResourceSlices: "resource.k8s.io" "v1" "ResourceSlice" "resourceslices" by name
         (SlimResourceSlice => resource_slice)

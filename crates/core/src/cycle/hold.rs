@@ -85,7 +85,8 @@ impl<'a> Holds<'a> {
         }
         let of_claims = dynamic_resources::unknown_fields(self.profile, self.ledger, pod);
         let text = |one: &dynamic_resources::UnknownFields<'_>| {
-            format!("{} of {} {}", one.fields.join(", "), one.plural, one.object)
+            let name = one.name.map_or(String::new(), |name| format!(" {name}"));
+            format!("{} of {}{name}", one.fields.join(", "), one.plural)
         };
         let of_claims: Vec<String> = of_claims.iter().map(text).collect();
         (!of_claims.is_empty()).then(|| Hold::UnknownClaimFields(of_claims.join("; ")))

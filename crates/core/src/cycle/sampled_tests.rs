@@ -1,6 +1,5 @@
-//! Where a part of the nodes is looked at: a scheduler that keeps what it computed against one that forgets all of it before each decision, but where
-//! the next window begins.
-//! Both look at the same windows of nodes, and draw among the same ties.
+//! Where a part of the nodes is looked at: a scheduler that keeps what it computed, against one that forgets it before each decision. Both keep
+//! where the next window of nodes begins, look at the same windows, and draw among the same ties.
 
 use super::tests::Draw;
 use super::*;

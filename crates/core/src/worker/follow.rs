@@ -378,6 +378,9 @@ impl Worker {
 
     /// Names the fields of the pod, and of what it claims, that this version does not know.
     fn note_unknown_fields(&mut self, ledger: &Ledger, pod: &Pod) {
+        if self.unknown_fields.len() >= UNKNOWN_FIELDS_NAMED {
+            return;
+        }
         let of_claims = dynamic_resources::unknown_fields(self.profile(), ledger, pod);
         let named =
             of_claims.iter().flat_map(|one| one.fields.iter().map(|field| format!("{}: {field}", one.plural).into()));

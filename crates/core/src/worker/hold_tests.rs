@@ -149,7 +149,7 @@ fn unknown_fields_of_claims_and_classes_are_named_and_hold_where_that_is_wanted(
         assert_eq!(bench.held(), is_held);
         if is_held == 1 {
             let text = format!(
-                "what the pod claims has fields that this version of Berth does not know: {news} of resourceclaims default/c;"
+                "what the pod claims has fields that this version of Berth does not know: {news} of resourceclaims;"
             );
             assert!(refusals[0].1.starts_with(&text), "{refusals:?}");
         }

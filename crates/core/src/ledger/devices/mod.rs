@@ -76,6 +76,9 @@ pub struct DeviceTable {
     reads: u64,
     /// Why there are no claims to see; `None` where they are read.
     unread: Option<Str>,
+    /// Whether a claim or a class with unknown fields was ever seen, and how many classes have some.
+    has_seen_unknown_fields: bool,
+    classes_with_unknown_fields: usize,
 }
 
 impl DeviceTable {
@@ -93,6 +96,8 @@ impl DeviceTable {
             offers: Offers::default(),
             reads: 0,
             unread: None,
+            has_seen_unknown_fields: false,
+            classes_with_unknown_fields: 0,
         }
     }
 
@@ -123,6 +128,21 @@ impl DeviceTable {
             self.claims.values().map(Claim::now).filter(|claim| claim.allocation.is_some()).collect();
         claims.sort_unstable_by(|a, b| a.key.cmp(&b.key));
         claims
+    }
+
+    /// Whether a claim or a class may have fields that this version does not know.
+    pub(crate) const fn may_have_unknown_fields(&self) -> bool {
+        self.has_seen_unknown_fields
+    }
+
+    /// Whether a class has some now.
+    pub(crate) const fn has_unknown_class_fields(&self) -> bool {
+        self.classes_with_unknown_fields > 0
+    }
+
+    fn count_unknown_class_fields(&mut self) {
+        self.classes_with_unknown_fields = self.specs.values().filter(|class| !class.unknown_fields.is_empty()).count();
+        self.has_seen_unknown_fields |= self.classes_with_unknown_fields > 0;
     }
 
     /// Why ResourceClaims cannot be read, if so: the API server does not serve them, or not to us.
@@ -199,6 +219,7 @@ impl Ledger {
                 None => devices.only_drivers.remove(&class.name),
             };
             devices.specs.insert(class.name.clone(), spec);
+            devices.count_unknown_class_fields();
         }
         if devices.classes.insert(class) || changes_spec {
             devices.classes_version += 1;
@@ -210,6 +231,7 @@ impl Ledger {
     pub fn delete_device_class(&mut self, name: &str) {
         let devices = &mut self.devices;
         devices.specs.remove(name);
+        devices.count_unknown_class_fields();
         devices.only_drivers.remove(name);
         if devices.classes.remove(name) {
             devices.classes_version += 1;
@@ -263,6 +285,7 @@ impl Ledger {
     /// A claim as it is seen: see [`DeviceTable::apply_claim`].
     pub fn apply_resource_claim(&mut self, claim: ResourceClaim) {
         let key = claim.key.clone();
+        self.devices.has_seen_unknown_fields |= !claim.spec.unknown_fields.is_empty();
         self.change_claim(&key, |claims| claims.see(claim));
     }
 

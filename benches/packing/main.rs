@@ -1,4 +1,4 @@
-//! How much of a cluster's accelerators profiles get used: the table of `docs/packing.md`. `--seeds N` draws N sequences of pods (10).
+//! How much of a cluster's accelerators profiles get used: the table of `docs/packing.md`. `--seeds N` draws N sequences of pods (10), `--offer Whole` makes that table alone.
 //!
 //! Pods come one by one and never end. One that fits nowhere is counted, and goes.
 
@@ -88,7 +88,9 @@ struct Outcome {
 
 fn main() {
     let seeds = std::env::args().skip_while(|arg| arg != "--seeds").nth(1).map_or(10, |n| n.parse().expect("a number"));
-    for offer in [Offer::Whole, Offer::Shared, Offer::Partitioned] {
+    let only = std::env::args().skip_while(|arg| arg != "--offer").nth(1).unwrap_or_default();
+    let is_wanted = |offer: &Offer| only.is_empty() || format!("{offer:?}") == only;
+    for offer in [Offer::Whole, Offer::Shared, Offer::Partitioned].into_iter().filter(is_wanted) {
         for (several, mix) in MIXES {
             println!(
                 "{offer:?}, {mix}, {seeds} seeds: accelerators allocated, in percent of all: mean (least to most)"

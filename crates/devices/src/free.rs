@@ -222,7 +222,7 @@ mod tests {
     };
     use crate::node_selector::Node;
     use crate::select::SelectError;
-    use crate::testing::{quantity, result, slice};
+    use crate::testing::{pool_id, quantity, result, slice};
     use crate::{Pools, PublishedDevice, Select, Selected, Slices};
     use berth_cel::QualifiedName;
     use proptest::prelude::*;
@@ -383,11 +383,19 @@ mod tests {
                 two(slice(&format!("{node}-d"), pool, Some(node), &["a"])),
             ]
         };
-        let slices: Slices = of_node("n1").into_iter().chain(of_node("n2")).collect();
+        let mut slices: Slices = of_node("n1").into_iter().chain(of_node("n2")).collect();
+        let seen = |slices: &Slices| {
+            let node = Node { name: "n1", labels: &BTreeMap::<Str, Str>::new() };
+            (Pools::of_node_alone(slices, &node).len(), Pools::for_node(slices, &node).unwrap().len())
+        };
+        // Only where they are in the way of others, as those of a pool that is being published.
+        assert_eq!((seen(&slices), slices.is_in_the_way(&pool_id("d/n2"))), ((1, 1), false));
+        slices.delete("n2-d");
+        assert_eq!((seen(&slices), slices.is_in_the_way(&pool_id("d/n2"))), ((1, 2), true));
+        slices.extend(of_node("n2"));
         let labels = BTreeMap::<Str, Str>::new();
         let node = Node { name: "n1", labels: &labels };
         let own = || Pools::of_node_alone(&slices, &node);
-        assert_eq!((own().len(), Pools::for_node(&slices, &node).unwrap().len()), (1, 2));
         assert!(NodeDevices::new(&node, own()).is_of(&own()));
         assert_eq!(slices.most_units().0.into_values().collect::<Vec<_>>(), [1]);
         assert!(!slices.have_shared_devices());

@@ -2,8 +2,9 @@
 
 use crate::Pools;
 use crate::Slices;
-use crate::model::{AllocationResult, DeviceResult, ResourceSlice, Str};
+use crate::model::{AllocationResult, CounterConsumption, CounterSet, DeviceResult, ResourceSlice, Str};
 use crate::node_selector::Node;
+use crate::pool::PoolState;
 use crate::state::AllocatedState;
 use crate::testing::{quantity, result, slice};
 use berth_cel::QualifiedName;
@@ -13,22 +14,38 @@ use std::collections::BTreeMap;
 fn some_slice() -> impl Strategy<Value = ResourceSlice> {
     let pools = prop::sample::select(vec!["d/p", "d/q", "c/p"]);
     let nodes = prop::sample::select(vec![None, Some("n1"), Some("n2")]);
-    (0..6, pools, nodes, 1..3_i64, 1..3_i64).prop_map(|(name, pool, node, generation, count)| {
+    // Of a slice: the set of its counters instead of devices, or the set that its device takes from.
+    let set = || prop::option::of(0..2_i32);
+    (0..6, pools, nodes, 1..3_i64, 1..4_i64, (set(), set())).prop_map(|(name, pool, node, generation, count, sets)| {
         let device = format!("x{name}");
-        let slice = slice(&format!("s{name}"), pool, node, &[&device]);
+        let mut slice = slice(&format!("s{name}"), pool, node, &[&device]);
+        let counters = || vec![("c".into(), quantity("1"))];
+        match sets {
+            (Some(set), _) => {
+                slice.devices = Vec::new();
+                slice.shared_counters = vec![CounterSet { name: set.to_string().into(), counters: counters() }];
+            }
+            (None, Some(set)) => {
+                let part = CounterConsumption { counter_set: set.to_string().into(), counters: counters() };
+                slice.devices[0].consumes_counters = vec![part];
+            }
+            (None, None) => {}
+        }
         ResourceSlice { generation, resource_slice_count: count, ..slice }
     })
 }
 
-/// The pools that a node sees, with their devices.
-fn seen(slices: &Slices, node: &str) -> Vec<String> {
+/// The pools that a node sees, with their devices: those that concern it, or all that there are.
+fn seen(slices: &Slices, node: &str, all: bool) -> Vec<String> {
     let labels = BTreeMap::<Str, Str>::new();
-    let pools = Pools::for_node(slices, &Node { name: node, labels: &labels }).unwrap();
+    let node = Node { name: node, labels: &labels };
+    let pools = if all { Pools::of(slices.all(), &node) } else { Pools::for_node(slices, &node) }.unwrap();
+    let says_something = |pool: &&crate::Pool| pool.state != PoolState::Usable || pool.devices().next().is_some();
     let text = |pool: &crate::Pool| {
         let devices: Vec<_> = pool.devices().map(|(slice, device)| format!("{}.{}", slice.name, device.name)).collect();
         format!("{} {:?} {devices:?}", pool.id, pool.state)
     };
-    pools.iter().map(text).collect()
+    pools.iter().filter(says_something).map(text).collect()
 }
 
 fn some_result() -> impl Strategy<Value = DeviceResult> {
@@ -58,7 +75,7 @@ proptest! {
             }
             let anew: Slices = left.values().cloned().collect();
             for node in ["n1", "n2", "n3"] {
-                prop_assert_eq!(seen(&kept, node), seen(&anew, node));
+                prop_assert_eq!(seen(&kept, node, false), seen(&anew, node, true));
             }
         }
     }

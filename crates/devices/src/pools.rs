@@ -1,7 +1,7 @@
 //! The pools of one node, in the order of the search, after `GatherPools` of `pools_incubating.go`.
 
 use crate::model::{PoolId, ResourceSlice};
-use crate::node_selector::Node;
+use crate::node_selector::{Node, NodeLabels};
 use crate::pool::{Pool, PoolState};
 use crate::slices::{Published, Slices};
 use smallvec::SmallVec;
@@ -25,10 +25,15 @@ impl Pools {
 
     /// The error, which ends the attempt for all nodes, is a node selector that cannot be read: that of the first pool and slice by name.
     ///
-    /// Costs as much as the node's pools have slices, and as much as a pool has devices where the node sees only a part of it.
+    /// Costs as much as the node's pools have slices, and as much as a pool has devices where the node sees only a part of it. Pools of
+    /// which it sees nothing but counters are left out where that says nothing: upstream has them, without devices.
     pub fn for_node(slices: &Slices, node: &Node<'_>) -> Result<Self, String> {
+        Self::of(slices.near(node.name), node)
+    }
+
+    pub(crate) fn of(pools: Vec<(&PoolId, &Published)>, node: &Node<'_>) -> Result<Self, String> {
         let (mut first, mut last) = (Vec::new(), Vec::new());
-        for (id, published) in slices.near(node.name) {
+        for (id, published) in pools {
             let pool = seen_from(node, id, published).map_err(|error| format!("gather pool information: {error}"))?;
             match pool {
                 Some(pool) if pool.has_binding_conditions => last.push(pool),
@@ -82,17 +87,37 @@ fn seen_from(node: &Node<'_>, id: &PoolId, published: &Published) -> Result<Opti
         }
         relevant.push(slice);
     }
-    let Some(first) = relevant.first() else { return Ok(None) };
+    if relevant.iter().all(|slice| !slice.shared_counters.is_empty()) {
+        return Ok(published.elsewhere().get_or_init(|| seen_by(id, published, &relevant)).clone());
+    }
+    Ok(seen_by(id, published, &relevant))
+}
+
+/// The pool as nodes see it for which these of its slices are relevant.
+fn seen_by(id: &PoolId, published: &Published, relevant: &Some8<'_>) -> Option<Arc<Pool>> {
+    let first = relevant.first()?;
     let newer = published.slices().iter().any(|slice| slice.generation > first.generation);
     let of_generation = || published.slices().iter().filter(|slice| slice.generation == first.generation);
     if !newer && of_generation().count() == relevant.len() {
-        return Ok(Some(published.whole().get_or_init(|| Arc::new(gathered(id, &relevant, of_generation()))).clone()));
+        return Some(published.whole().get_or_init(|| Arc::new(gathered(id, relevant, of_generation()))).clone());
     }
     // Upstream looks for newer slices only where the count is not that of the pool.
     if newer && relevant.len() as i64 != first.resource_slice_count {
-        return Ok(None);
+        return None;
     }
-    Ok(Some(Arc::new(gathered(id, &relevant, of_generation()))))
+    Some(Arc::new(gathered(id, relevant, of_generation())))
+}
+
+/// The pool as nodes see it that see nothing of it but counters, where it concerns them: without devices it only can be in the way.
+pub(crate) fn in_the_way_elsewhere(id: &PoolId, published: &Published) -> Option<Arc<Pool>> {
+    struct NoLabels;
+    impl NodeLabels for NoLabels {
+        fn label(&self, _: &str) -> Option<&str> {
+            None
+        }
+    }
+    let nowhere = Node { name: "", labels: &NoLabels };
+    seen_from(&nowhere, id, published).ok().flatten().filter(|pool| pool.state != PoolState::Usable)
 }
 
 /// The pool of the slices that a node sees, `all` of the same generation at hand. Where slices disagree on how many there are, which no

@@ -2,6 +2,7 @@
 
 use crate::model::{PoolId, ResourceSlice, Str};
 use crate::pool::Pool;
+use crate::pools::in_the_way_elsewhere;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -13,6 +14,8 @@ pub(crate) struct Published {
     slices: Vec<Arc<ResourceSlice>>,
     /// The pool as every node sees it that sees all slices of the newest generation: the same for all of them.
     whole: OnceLock<Arc<Pool>>,
+    /// The pool as every node sees it that sees its counters alone.
+    elsewhere: OnceLock<Option<Arc<Pool>>>,
 }
 
 impl Published {
@@ -22,6 +25,15 @@ impl Published {
 
     pub(crate) const fn whole(&self) -> &OnceLock<Arc<Pool>> {
         &self.whole
+    }
+
+    pub(crate) const fn elsewhere(&self) -> &OnceLock<Option<Arc<Pool>>> {
+        &self.elsewhere
+    }
+
+    fn forget(&mut self) {
+        self.whole.take();
+        self.elsewhere.take();
     }
 }
 
@@ -37,12 +49,16 @@ pub struct Slices {
     local: FxHashMap<Str, Counts>,
     /// By node, how many slices for this node alone have devices.
     with_devices: FxHashMap<Str, usize>,
-    /// Pools with slices that more than one node may use.
+    /// Pools with slices that more than one node may use, counters aside.
     shared: Counts,
+    /// Pools with counters.
+    counters: Counts,
+    /// Those of them that are in the way of nodes which see nothing of them but counters.
+    in_the_way: OnceLock<Vec<PoolId>>,
 }
 
 impl Slices {
-    /// The only node that a slice concerns. Counters concern every node of their pool.
+    /// The only node that a slice concerns. Counters concern every node of their pool, and others where it [is in the way](Self::is_in_the_way).
     pub fn only_node(slice: &ResourceSlice) -> Option<&Str> {
         slice.nodes.only_node().filter(|_| slice.shared_counters.is_empty())
     }
@@ -114,10 +130,11 @@ impl Slices {
             *self.with_devices.entry(node.clone()).or_default() += 1;
         }
         self.pool_of.insert(slice.name.clone(), slice.id.clone());
+        self.in_the_way.take();
         let pool = self.pools.entry(slice.id.clone()).or_default();
         let at = pool.slices.partition_point(|other| other.name < slice.name);
         pool.slices.insert(at, Arc::new(slice));
-        pool.whole.take();
+        pool.forget();
     }
 
     /// Says whether the slice was there.
@@ -126,7 +143,8 @@ impl Slices {
         let Some(pool) = self.pools.get_mut(&id) else { return false };
         let Ok(at) = pool.slices.binary_search_by(|slice| (*slice.name).cmp(name)) else { return false };
         let slice = pool.slices.remove(at);
-        pool.whole.take();
+        pool.forget();
+        self.in_the_way.take();
         if pool.slices.is_empty() {
             self.pools.remove(&id);
         }
@@ -156,17 +174,33 @@ impl Slices {
     fn count(&mut self, slice: &ResourceSlice) -> &mut Counts {
         match Self::only_node(slice) {
             Some(node) => self.local.entry(node.clone()).or_default(),
+            None if !slice.shared_counters.is_empty() => &mut self.counters,
             None => &mut self.shared,
         }
     }
 
-    /// The pools of which a slice may concern the node, sorted by driver and name.
+    /// Whether the pool concerns nodes that see nothing of it but counters: its slices are incomplete, or contradict each other.
+    pub fn is_in_the_way(&self, id: &PoolId) -> bool {
+        let pool = self.pools.get(id).filter(|_| self.counters.contains_key(id));
+        pool.is_some_and(|pool| in_the_way_elsewhere(id, pool).is_some())
+    }
+
+    fn all_in_the_way(&self) -> &[PoolId] {
+        self.in_the_way.get_or_init(|| self.counters.keys().filter(|id| self.is_in_the_way(id)).cloned().collect())
+    }
+
+    /// The pools that may concern the node, sorted by driver and name. After a slice has changed it costs O(pools with counters) once.
     pub(crate) fn near<'a>(&'a self, node: &str) -> Vec<(&'a PoolId, &'a Published)> {
         let local = self.local.get(node).into_iter().flat_map(Counts::keys);
-        let mut ids: Vec<&PoolId> = local.chain(self.shared.keys()).collect();
+        let mut ids: Vec<&PoolId> = local.chain(self.shared.keys()).chain(self.all_in_the_way()).collect();
         ids.sort_unstable();
         ids.dedup();
         ids.into_iter().filter_map(|id| self.pools.get_key_value(id)).collect()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn all(&self) -> Vec<(&PoolId, &Published)> {
+        self.pools.iter().collect()
     }
 
     /// The pools with slices for the node alone, sorted by driver and name.
@@ -228,6 +262,7 @@ mod tests {
             slices.delete(name);
         }
         assert!(slices.pools.is_empty() && slices.local.is_empty() && slices.shared.is_empty());
+        assert!(slices.counters.is_empty());
         assert!(slices.pool_of.is_empty());
     }
 

@@ -262,7 +262,8 @@ impl Ledger {
             devices.slices.apply(slice);
             devices.slices_version += 1;
             devices.follow_counters(before.iter().chain([&now]), &left);
-            devices.note_offers_of(nodes, [&now].into_iter());
+            // What is left of a pool may be in the way of all nodes now.
+            devices.note_offers_of(nodes, before.iter().chain([&now]));
             // A pool that lost a slice may be complete without it.
             for pool in before.filter(|pool| *pool != now).into_iter().chain([now]) {
                 self.record(None, Change::Device(DeviceChange::Slice { driver: pool.driver }));
@@ -278,6 +279,7 @@ impl Ledger {
         if let Some(pool) = pool.filter(|_| self.devices.slices.delete(name)) {
             self.devices.slices_version += 1;
             self.devices.follow_counters([&pool].into_iter(), &left);
+            self.devices.note_offers_of(&self.nodes, [&pool].into_iter());
             self.record(None, Change::Device(DeviceChange::Slice { driver: pool.driver }));
         }
     }

@@ -2,8 +2,7 @@ use crate::ledger::touched::TouchedRows;
 use crate::ledger::{NodeId, NodeTable};
 use crate::model::Str;
 use berth_devices::Slices;
-use berth_devices::model::{PoolId, ResourceSlice};
-use std::sync::Arc;
+use berth_devices::model::PoolId;
 
 /// At which version what devices offer on a node has changed last: what was found there before is not known any more. Of nodes that are
 /// not there nothing is kept: what was found on rows is forgotten when a node is added.
@@ -58,17 +57,19 @@ impl Offers {
         for pool in pools {
             // The devices of a claim mostly come from one pool.
             if last.replace(pool) != Some(pool) {
-                self.change_pool(nodes, slices.of_pool(&PoolId { driver: pool.0.clone(), pool: pool.1.clone() }));
+                self.change_pool(nodes, slices, &PoolId { driver: pool.0.clone(), pool: pool.1.clone() });
             }
         }
     }
 
-    fn change_pool(&mut self, nodes: &NodeTable, slices: &[Arc<ResourceSlice>]) {
-        if slices.len() > SLICES_FOLLOWED {
+    /// Of counters it only matters elsewhere whether their pool is in the way.
+    fn change_pool(&mut self, nodes: &NodeTable, slices: &Slices, pool: &PoolId) {
+        let of_pool = slices.of_pool(pool);
+        if of_pool.len() > SLICES_FOLLOWED || slices.is_in_the_way(pool) {
             self.everywhere = self.version;
             return;
         }
-        for slice in slices {
+        for slice in of_pool.iter().filter(|slice| slice.shared_counters.is_empty()) {
             match Slices::only_node(slice) {
                 Some(node) => self.change_on(nodes.find(node)),
                 None => self.everywhere = self.version,

@@ -63,7 +63,7 @@ fn changes(random: &Random, claim: &mut Value) -> bool {
         3 => claim["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"),
         4 => return false,
         5 if is_allocated => {
-            claim["status"]["reservedFor"] = json!([{"resource": "pods", "name": "new", "uid": "new"}])
+            claim["status"]["reservedFor"] = json!([{"resource": "pods", "name": "new", "uid": "new"}]);
         }
         5 => {
             let result = json!({"request": "r0", "driver": "d.example", "pool": "elsewhere", "device": "taken"});
@@ -144,10 +144,11 @@ impl Server {
         let (name, subresource) = path.split_once('/').unwrap_or((path, ""));
         let patch = &asked.body;
         // What names no version is no update upstream either.
-        if asked.method == "PATCH" && patch["metadata"].get("resourceVersion").is_some() {
-            if let Some(code) = self.refusal(name, subresource) {
-                return Reply::status(code, "no");
-            }
+        if asked.method == "PATCH"
+            && patch["metadata"].get("resourceVersion").is_some()
+            && let Some(code) = self.refusal(name, subresource)
+        {
+            return Reply::status(code, "no");
         }
         let Some(claim) = self.claims.get_mut(name) else { return Reply::status(404, "not found") };
         if asked.method == "GET" {

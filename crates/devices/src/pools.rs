@@ -17,7 +17,7 @@ pub struct Pools {
 impl Pools {
     /// Of the pools with slices for the node alone, those that it sees. A node selector that cannot be read leaves its pool out.
     ///
-    /// Counters of a driver concern all nodes: [`Self::for_node`] looks at the pools of each.
+    /// Pools that several nodes may use, and those that are in the way of all, are [`Self::for_node`]'s.
     pub fn of_node_alone(slices: &Slices, node: &Node<'_>) -> Self {
         let seen = slices.local(node.name).filter_map(|(id, published)| seen_from(node, id, published).ok().flatten());
         Self { pools: seen.collect() }
@@ -88,7 +88,8 @@ fn seen_from(node: &Node<'_>, id: &PoolId, published: &Published) -> Result<Opti
         relevant.push(slice);
     }
     if relevant.iter().all(|slice| !slice.shared_counters.is_empty()) {
-        return Ok(published.elsewhere().get_or_init(|| seen_by(id, published, &relevant)).clone());
+        let in_the_way = || seen_by(id, published, &relevant).filter(|pool| pool.state != PoolState::Usable);
+        return Ok(published.elsewhere().get_or_init(in_the_way).clone());
     }
     Ok(seen_by(id, published, &relevant))
 }
@@ -117,7 +118,7 @@ pub(crate) fn in_the_way_elsewhere(id: &PoolId, published: &Published) -> Option
         }
     }
     let nowhere = Node { name: "", labels: &NoLabels };
-    seen_from(&nowhere, id, published).ok().flatten().filter(|pool| pool.state != PoolState::Usable)
+    seen_from(&nowhere, id, published).ok().flatten()
 }
 
 /// The pool of the slices that a node sees, `all` of the same generation at hand. Where slices disagree on how many there are, which no

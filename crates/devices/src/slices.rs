@@ -14,7 +14,7 @@ pub(crate) struct Published {
     slices: Vec<Arc<ResourceSlice>>,
     /// The pool as every node sees it that sees all slices of the newest generation: the same for all of them.
     whole: OnceLock<Arc<Pool>>,
-    /// The pool as every node sees it that sees its counters alone.
+    /// The pool as every node sees it that sees its counters alone, if it is in the way there: without devices it says nothing otherwise.
     elsewhere: OnceLock<Option<Arc<Pool>>>,
 }
 
@@ -181,8 +181,9 @@ impl Slices {
 
     /// Whether the pool concerns nodes that see nothing of it but counters: its slices are incomplete, or contradict each other.
     pub fn is_in_the_way(&self, id: &PoolId) -> bool {
-        let pool = self.pools.get(id).filter(|_| self.counters.contains_key(id));
-        pool.is_some_and(|pool| in_the_way_elsewhere(id, pool).is_some())
+        // What several nodes may use they look at in any case.
+        let is_asked = self.counters.contains_key(id) && !self.shared.contains_key(id);
+        is_asked && self.pools.get(id).is_some_and(|pool| in_the_way_elsewhere(id, pool).is_some())
     }
 
     fn all_in_the_way(&self) -> &[PoolId] {

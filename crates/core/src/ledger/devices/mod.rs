@@ -254,7 +254,8 @@ impl Ledger {
         if known.is_none_or(|known| **known != slice) {
             let before = devices.slices.pool_of(&slice.name).cloned();
             let now = slice.id.clone();
-            devices.note_offers_of(nodes, before.iter());
+            // Both pools, before and after: one may be in the way of all nodes until then, or from then on.
+            devices.note_offers_of(nodes, before.iter().chain([&now]));
             let changed =
                 before.iter().flat_map(|pool| newest(&devices.slices, pool)).find(|own| own.name == slice.name);
             let replaced = newest(&devices.slices, &now).filter(|own| own.generation < slice.generation);
@@ -262,7 +263,6 @@ impl Ledger {
             devices.slices.apply(slice);
             devices.slices_version += 1;
             devices.follow_counters(before.iter().chain([&now]), &left);
-            // What is left of a pool may be in the way of all nodes now.
             devices.note_offers_of(nodes, before.iter().chain([&now]));
             // A pool that lost a slice may be complete without it.
             for pool in before.filter(|pool| *pool != now).into_iter().chain([now]) {

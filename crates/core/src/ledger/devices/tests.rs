@@ -3,7 +3,7 @@ use crate::device_testing::{allocated, claim, cluster, devices_of, key, wanting}
 use crate::io::{ClaimsFailure, ClaimsOutcome, WrittenClaim};
 use crate::ledger::Change;
 use crate::model::{ClaimAllocation, ClaimWrite, ExtendedClaim, Pod};
-use berth_devices::model::{CounterConsumption, DeviceResult};
+use berth_devices::model::{CounterConsumption, CounterSet, DeviceResult};
 use berth_devices::state::PoolUse;
 
 /// What `p` is given of the claim `c` on node `a`, brought into force.
@@ -356,4 +356,48 @@ fn what_a_held_device_takes_from_counters_outlives_its_slice_140802() {
     assert_eq!(remembered(&ledger), ["0"], "the claim has it still, with another one");
     ledger.apply_resource_claim(ResourceClaim { resource_version: "7".into(), ..claim("c", 1) });
     assert!(remembered(&ledger).is_empty(), "it was given back");
+}
+
+/// A node that sees nothing of a pool but its counters asks only whether the pool is in the way.
+#[test]
+fn a_pool_with_counters_is_news_elsewhere_only_where_it_is_in_the_way_before_or_after() {
+    let mut ledger = cluster();
+    let versions = |ledger: &Ledger| {
+        ["a", "b"].map(|node| ledger.devices().version_on(ledger.nodes().find(node).expect("it is there")))
+    };
+    let mut before = versions(&ledger);
+    let mut is_news = |ledger: &Ledger| {
+        let now = versions(ledger);
+        let moved = [now[0] > before[0], now[1] > before[1]];
+        before = now;
+        moved
+    };
+    let id = PoolId { driver: "d".into(), pool: "cut".into() };
+    let of_two = |name: &str, devices: &[&str]| ResourceSlice {
+        name: name.into(),
+        id: id.clone(),
+        resource_slice_count: 2,
+        ..devices_of("a", devices)
+    };
+    let counters = || ResourceSlice {
+        shared_counters: vec![CounterSet { name: "set".into(), counters: Vec::new() }],
+        ..of_two("counters", &[])
+    };
+    ledger.apply_resource_slice(counters());
+    assert_eq!(is_news(&ledger), [true, true], "a slice is missing");
+    ledger.apply_resource_slice(of_two("devices", &["0"]));
+    assert_eq!(is_news(&ledger), [true, true], "it is complete");
+    let mut has = allocated(claim("c", 1), "a", "0", &["q"]);
+    let mut allocation = ClaimAllocation::clone(has.allocation.as_ref().expect("allocated"));
+    allocation.result.results[0].pool = "cut".into();
+    has.allocation = Some(Arc::new(allocation));
+    ledger.apply_resource_claim(has);
+    assert_eq!(is_news(&ledger), [true, false], "its device is taken");
+    ledger.apply_resource_slice(of_two("devices", &["0", "1"]));
+    assert_eq!(is_news(&ledger), [true, false], "it has another device");
+    ledger.delete_resource_slice("devices");
+    assert_eq!(is_news(&ledger), [true, true], "a slice is missing again");
+    ledger.apply_resource_slice(of_two("others", &["0"]));
+    assert_eq!(is_news(&ledger), [true, true], "it is complete again");
+    assert_eq!(ledger.audit(), Ok(()));
 }

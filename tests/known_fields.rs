@@ -1,5 +1,5 @@
-//! The lists of known fields of pods, ResourceClaims and DeviceClasses against the newest published types: a field that a new Kubernetes minor brings must be
-//! read or put aside by someone who thought about it.
+//! The lists of known fields of pods, ResourceClaims and DeviceClasses against the newest published types: a field that a new
+//! Kubernetes minor brings must be read or put aside by someone who thought about it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use berth_cluster::slim::known::{DEVICE_CLASS, POD, RESOURCE_CLAIM, Shape, Use};

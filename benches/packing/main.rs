@@ -1,4 +1,5 @@
-//! How much of a cluster's accelerators profiles get used: the table of `docs/packing.md`. `--seeds N` draws N sequences of pods (10), `--offer Whole` makes that table alone.
+//! How much of a cluster's accelerators profiles get used: the table of `docs/packing.md`. `--seeds N` draws N sequences of pods (10),
+//! `--offer Whole` makes that table alone.
 //!
 //! Pods come one by one and never end. One that fits nowhere is counted, and goes.
 

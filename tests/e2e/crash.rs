@@ -11,7 +11,7 @@ use crate::audit::Audit;
 use crate::cluster::{namespace, own_plane, serving, start};
 use crate::history::{Recorder, summed};
 use crate::minor;
-use crate::objects::{PROFILES, pod, pod_path, profile, wait_reason};
+use crate::objects::{PROFILES, ask_for, pod, pod_path, profile, wait_reason};
 
 const PODS: usize = 5_000;
 const NODES: usize = 200;
@@ -55,9 +55,7 @@ fn five_kills_during_five_thousand_pods_lose_none_bind_none_twice_and_overbook_n
                     pod["spec"]["resourceClaims"] = json!([{"name": "device", "resourceClaimName": name}]);
                 }
                 if asks_by_resource(i) {
-                    for list in ["requests", "limits"] {
-                        pod["spec"]["containers"][0]["resources"][list][Driver::resource(DRIVER)] = json!("1");
-                    }
+                    ask_for(&mut pod, &Driver::resource(DRIVER));
                 }
                 pod
             })

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::{namespace, own_plane, serving};
 use crate::minor;
-use crate::objects::{PROFILES, of_filters, pod, pod_path, profile, wait_bound, wait_reason, wait_refused};
+use crate::objects::{PROFILES, ask_for, of_filters, pod, pod_path, profile, wait_bound, wait_reason, wait_refused};
 
 const HERE: &str = "gates";
 const API: &str = "/apis/resource.k8s.io/v1";
@@ -42,9 +42,7 @@ fn what_a_gate_that_is_off_drops_is_not_used() {
 
     // The class stands for no extended resource.
     let mut extended = pod(HERE, "extended", HERE, "1");
-    for list in ["requests", "limits"] {
-        extended["spec"]["containers"][0]["resources"][list][RESOURCE] = json!("1");
-    }
+    ask_for(&mut extended, RESOURCE);
     plane.api.post(&pod_path(HERE, ""), &extended).unwrap();
     let refused = wait_refused(&plane, HERE, "extended", "Unschedulable");
     assert_eq!(of_filters(&refused), format!("0/1 nodes are available: 1 Insufficient {RESOURCE}."));

@@ -25,6 +25,13 @@ pub(crate) fn pod(namespace: &str, name: &str, scheduler: &str, cpu: &str) -> Va
     })
 }
 
+/// Has the pod ask for one of an extended resource.
+pub(crate) fn ask_for(pod: &mut Value, resource: &str) {
+    for list in ["requests", "limits"] {
+        pod["spec"]["containers"][0]["resources"][list][resource] = json!("1");
+    }
+}
+
 /// A profile object.
 pub(crate) fn profile(name: &str, spec: &Value) -> Value {
     json!({

@@ -6,7 +6,7 @@ use berth_lab::{Api, ControlPlane, Driver, Patch};
 use serde_json::{Value, json};
 
 use crate::load::{LOADED, delete_all, name};
-use crate::objects::pod_path;
+use crate::objects::{ask_for, pod_path};
 use crate::stage::node;
 use crate::volumes::text;
 
@@ -83,11 +83,7 @@ pub(super) fn ask(pod: &mut Value, i: usize) {
         Some(Claimed::Templated) => {
             pod["spec"]["resourceClaims"] = json!([{"name": "device", "resourceClaimTemplateName": TEMPLATE}]);
         }
-        Some(Claimed::Made) => {
-            for list in ["requests", "limits"] {
-                pod["spec"]["containers"][0]["resources"][list][Driver::resource(DRIVER)] = json!("1");
-            }
-        }
+        Some(Claimed::Made) => ask_for(pod, &Driver::resource(DRIVER)),
     }
     // Of two that share a device one must go where the other is, and that node may be full by then.
     if matches!(i % 50, 1 | 2) {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::neighbour::NEIGHBOUR;
 use super::stage::{HOSTILE, Stage, on_node, plain};
 use super::{Case, LATER, SOON, case};
-use crate::objects::{PROFILES, change_profile, events, pod_path, profile, wait_reason};
+use crate::objects::{PROFILES, ask_for, change_profile, events, pod_path, profile, wait_reason};
 
 pub(super) const CASES: &[Case] = &[
     case("spread", "one pending pod, 4,000 hard spread constraints", |stage| {
@@ -89,16 +89,12 @@ pub(super) const CASES: &[Case] = &[
     case("resources", "a bound pod with 512 invented resources, then a node with a new device", |stage| {
         let mut greedy = on_node("greedy", "n0");
         for i in 0..512 {
-            let resources = &mut greedy["spec"]["containers"][0]["resources"];
-            resources["requests"][format!("a.example/r{i}")] = json!("1");
-            resources["limits"][format!("a.example/r{i}")] = json!("1");
+            ask_for(&mut greedy, &format!("a.example/r{i}"));
         }
         stage.send(&greedy);
         stage.make_nodes(&[NodeSpec::new("hostile-device", "zone-0", "8", "32Gi").resource("example.com/device", "8")]);
         let mut pod = tolerant(plain("wants-device"));
-        for list in ["requests", "limits"] {
-            pod["spec"]["containers"][0]["resources"][list]["example.com/device"] = json!("1");
-        }
+        ask_for(&mut pod, "example.com/device");
         stage.send(&pod);
     })
     .holds(|stage| stage.is_bound_soon("wants-device").then_some(()).ok_or("the device cannot be had".to_owned()))
@@ -107,9 +103,7 @@ pub(super) const CASES: &[Case] = &[
         stage.send_many(300, |i| {
             let mut pod = plain(&format!("p{i}"));
             for r in 0..40 {
-                for list in ["requests", "limits"] {
-                    pod["spec"]["containers"][0]["resources"][list][format!("p{i}.example/r{r}")] = json!("1");
-                }
+                ask_for(&mut pod, &format!("p{i}.example/r{r}"));
             }
             pod
         });

@@ -16,6 +16,9 @@ mod objects;
 mod oracle;
 #[path = "dynamic_resources/ours.rs"]
 mod ours;
+#[path = "../../../tests/simulation/model/patch.rs"]
+#[expect(dead_code, reason = "the model of the API server takes other patches as well")]
+mod patch;
 #[path = "dynamic_resources/pods.rs"]
 mod pods;
 #[path = "../../devices/tests/differential/random.rs"]

@@ -139,7 +139,7 @@ impl<'a, 's> Judge<'a, 's> {
     }
 
     pub(crate) const fn spend(&mut self, steps: i64) {
-        *self.steps = self.steps.saturating_sub(steps);
+        *self.steps -= steps;
     }
 
     /// Whether class, request and node agree to the device. Errors are not remembered: who meets one stops.

@@ -174,7 +174,7 @@ impl NodeDevices {
                 if *steps <= 0 {
                     return None;
                 }
-                *steps = steps.saturating_sub(EVALUATION);
+                *steps -= EVALUATION;
                 let expression = selector.cel.as_ref();
                 is_selected = expression.is_some_and(|asked| select.selects(asked, own.published(), steps) == Ok(true));
                 if !is_selected {

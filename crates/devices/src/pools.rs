@@ -1,7 +1,7 @@
 //! The pools of one node, in the order of the search, after `GatherPools` of `pools_incubating.go`.
 
 use crate::model::{PoolId, ResourceSlice};
-use crate::node_selector::{Node, NodeLabels};
+use crate::node_selector::Node;
 use crate::pool::{Pool, PoolState};
 use crate::slices::{Published, Slices};
 use smallvec::SmallVec;
@@ -88,8 +88,7 @@ fn seen_from(node: &Node<'_>, id: &PoolId, published: &Published) -> Result<Opti
         relevant.push(slice);
     }
     if relevant.iter().all(|slice| !slice.shared_counters.is_empty()) {
-        let in_the_way = || seen_by(id, published, &relevant).filter(|pool| pool.state != PoolState::Usable);
-        return Ok(published.elsewhere().get_or_init(in_the_way).clone());
+        return Ok(in_the_way_elsewhere(id, published));
     }
     Ok(seen_by(id, published, &relevant))
 }
@@ -111,14 +110,13 @@ fn seen_by(id: &PoolId, published: &Published, relevant: &Some8<'_>) -> Option<A
 
 /// The pool as nodes see it that see nothing of it but counters, where it concerns them: without devices it only can be in the way.
 pub(crate) fn in_the_way_elsewhere(id: &PoolId, published: &Published) -> Option<Arc<Pool>> {
-    struct NoLabels;
-    impl NodeLabels for NoLabels {
-        fn label(&self, _: &str) -> Option<&str> {
-            None
-        }
-    }
-    let nowhere = Node { name: "", labels: &NoLabels };
-    seen_from(&nowhere, id, published).ok().flatten()
+    let found = || {
+        let counters = || published.slices().iter().filter(|slice| !slice.shared_counters.is_empty());
+        let newest = counters().map(|slice| slice.generation).max()?;
+        let relevant: Some8<'_> = counters().filter(|slice| slice.generation == newest).collect();
+        seen_by(id, published, &relevant).filter(|pool| pool.state != PoolState::Usable)
+    };
+    published.elsewhere().get_or_init(found).clone()
 }
 
 /// The pool of the slices that a node sees, `all` of the same generation at hand. Where slices disagree on how many there are, which no

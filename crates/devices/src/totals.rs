@@ -37,7 +37,7 @@ impl Totals {
             if *steps <= 0 {
                 return false;
             }
-            *steps = steps.saturating_sub(1);
+            *steps -= 1;
             self.seen += 1;
             match selects(class, PublishedDevice { slice, in_slice }, node, select, steps) {
                 Some(true) => self.add(slice, in_slice, allocated),
@@ -71,7 +71,7 @@ fn selects(
         return Some(false);
     }
     for selector in &class.selectors {
-        *steps = steps.saturating_sub(EVALUATION);
+        *steps -= EVALUATION;
         if !select.selects(selector.cel.as_ref()?, device, steps).ok()? {
             return Some(false);
         }

@@ -98,8 +98,8 @@ pub struct Slim<'a, S, T> {
     /// Only the names if the object is bad, and nothing if it is no object at all.
     pub metadata: SlimMeta<'a>,
     pub parts: Result<Parts<'a, S, T>, FieldError>,
-    /// Paths of fields that this version does not know, in the order met; noted for pods and claims that wait, and for classes. One that came without its name has
-    /// its number, `spec.#99`.
+    /// Paths of fields that this version does not know, in the order met; noted for pods and claims that wait, and for classes. One that
+    /// came without its name has its number, `spec.#99`.
     pub unknown: Vec<String>,
 }
 

@@ -34,6 +34,7 @@ pub trait Watched: Send + 'static {
     const FIELDS: Option<&'static str> = None;
     /// Whether a cluster may do without it: where it is not served, or forbidden to us, there are none of it.
     const OPTIONAL: bool = false;
+
     /// Whether the ledger keeps the object that has this key, as it must once the object was applied; not asked of kinds of which the
     /// ledger has no table by key.
     fn is_kept(_key: &ObjectKey, _ledger: &Ledger) -> bool {

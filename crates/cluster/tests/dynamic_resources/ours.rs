@@ -88,7 +88,8 @@ pub(crate) fn claim_in(object: &Value) -> ResourceClaim {
     *claim
 }
 
-pub(crate) fn ledger_of(question: &Value) -> (Ledger, Arc<Pod>) {
+/// With all that the question has but the pod and what is in flight.
+pub(crate) fn ledger_before(question: &Value) -> Ledger {
     let mut ledger = Ledger::new();
     let kinds = [
         ("nodes", "v1", "Node"),
@@ -101,6 +102,11 @@ pub(crate) fn ledger_of(question: &Value) -> (Ledger, Arc<Pod>) {
             objects(object, version, kind).apply(&mut ledger);
         }
     }
+    ledger
+}
+
+pub(crate) fn ledger_of(question: &Value) -> (Ledger, Arc<Pod>) {
+    let mut ledger = ledger_before(question);
     objects(&question["pod"], "v1", "Pod").apply(&mut ledger);
     let Some(PodState::Pending(pod)) = ledger.pod("pod-p").cloned() else { panic!("it waits") };
     put_in_flight(&mut ledger, question, &pod);

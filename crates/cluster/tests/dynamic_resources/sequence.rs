@@ -50,13 +50,7 @@ impl Sequence {
         for class in now["classes"].as_array_mut().unwrap() {
             class["spec"].as_object_mut().unwrap().remove("extendedResourceName");
         }
-        let mut ledger = Ledger::new();
-        for (list, kind) in [("nodes", "Node"), ("classes", CLASS), ("slices", SLICE), ("claims", CLAIM)] {
-            for object in now[list].as_array().unwrap() {
-                see(&mut ledger, kind, object);
-            }
-        }
-        let scheduler = Scheduler::new(ours::profile().into(), seed);
+        let (ledger, scheduler) = (ours::ledger_before(&now), Scheduler::new(ours::profile().into(), seed));
         Self { random, now, ledger, scheduler, placed: Vec::new(), waiting: None }
     }
 
@@ -197,7 +191,7 @@ impl Sequence {
 }
 
 fn see(ledger: &mut Ledger, kind: &str, object: &Value) {
-    let version = if ["Node", "Pod"].contains(&kind) { "v1" } else { "resource.k8s.io/v1" };
+    let version = if kind == "Pod" { "v1" } else { "resource.k8s.io/v1" };
     ours::objects(object, version, kind).apply(ledger);
 }
 

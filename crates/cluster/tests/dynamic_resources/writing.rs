@@ -3,6 +3,7 @@
 
 use crate::binding;
 use crate::ours::{claim_in, numbered_in};
+use crate::patch;
 use crate::pods::{self, POD};
 use crate::random::Random;
 use berth_cluster::bind::WorkerId;
@@ -158,7 +159,9 @@ impl Server {
         if !is_of("uid") || !is_of("resourceVersion") {
             return Reply::status(409, "modified");
         }
-        apply(claim, patch);
+        let version: u64 = claim["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
+        patch::strategic(claim, patch);
+        claim["metadata"]["resourceVersion"] = json!((version + 1).to_string());
         Reply::json(200, claim.clone())
     }
 
@@ -173,24 +176,6 @@ impl Server {
             "Invalid" => Some(422),
             _ => Some(409),
         }
-    }
-}
-
-/// A strategic merge patch, as far as it is used.
-fn apply(claim: &mut Value, patch: &Value) {
-    let version: u64 = claim["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
-    claim["metadata"]["resourceVersion"] = json!((version + 1).to_string());
-    if let Some(finalizers) = patch["metadata"].get("finalizers") {
-        claim["metadata"]["finalizers"] = finalizers.clone();
-    }
-    if let Some(allocation) = patch["status"].get("allocation") {
-        claim["status"]["allocation"] = allocation.clone();
-    }
-    for user in patch["status"]["reservedFor"].as_array().into_iter().flatten() {
-        let users = claim["status"]["reservedFor"].as_array().cloned().unwrap_or_default();
-        let mut users: Vec<Value> = users.into_iter().filter(|one| one["uid"] != user["uid"]).collect();
-        users.extend((user["$patch"] != "delete").then(|| user.clone()));
-        claim["status"]["reservedFor"] = users.into();
     }
 }
 

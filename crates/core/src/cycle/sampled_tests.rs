@@ -47,6 +47,7 @@ fn decisions_from_windows_of_nodes_equal_those_of_a_scheduler_that_forgets() {
             for pending in ledger.pending_pods(|_| true).iter().rev().take(3) {
                 let [kept, forgets] = &mut schedulers;
                 forgets.shed();
+                // And the order of nodes.
                 forgets.set_profile(profile.clone());
                 let (decision, fresh) = (kept.decide(&ledger, pending), forgets.decide(&ledger, pending));
                 let what = format!("seed {seed}, step {step}, pod {}", pending.key);

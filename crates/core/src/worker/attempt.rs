@@ -357,13 +357,13 @@ impl Worker {
         };
         // Where it evicts, upstream does not say what came before.
         let given_back = given_back.filter(|_| !matches!(result, PostFilter::Evicting(_)));
-        let text = match (given_back, preemption) {
-            (None, None) => RefusalText::Diagnosis(diagnosis.clone()),
-            (None, Some(why)) => RefusalText::AfterPostFilter(diagnosis.clone(), why.clone()),
-            (Some(first), None) => RefusalText::AfterPostFilter(diagnosis.clone(), first.into()),
-            (Some(first), Some(why)) => {
-                RefusalText::AfterPostFilter(diagnosis.clone(), format!("{first}, {why}").into())
-            }
+        let post_filter = match (given_back, preemption) {
+            (Some(first), Some(why)) => Some(format!("{first}, {why}").into()),
+            (first, why) => first.map(Str::from).or(why.cloned()),
+        };
+        let text = match post_filter {
+            None => RefusalText::Diagnosis(diagnosis.clone()),
+            Some(said) => RefusalText::AfterPostFilter(diagnosis.clone(), said),
         };
         step.refuse_unschedulable(&pod, text, nomination);
         // An attempt that was parked did not see what was followed meanwhile.
